@@ -1,0 +1,1 @@
+"""Configuration -> Timeline: everything a training step allocates, without torch."""

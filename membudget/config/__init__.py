@@ -1,0 +1,1 @@
+"""Configuration: validated models and the strict reader of YAML files."""

@@ -1,0 +1,63 @@
+"""The whole configuration, one field per section of the file."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field, model_validator
+
+from membudget.config.base import Section
+from membudget.config.loss import Loss
+from membudget.config.model import Drafter, Target
+from membudget.config.run import Batch, Budget, Hardware, Optimizer, Parallel, Precision, Step
+
+
+class Config(Section):
+    """One training run."""
+
+    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    """What to call the run. Default: the file's name."""
+
+    model: Drafter
+    """The drafter that is trained."""
+
+    target: Target | None = None
+    """The frozen target model; needed when a GPU has the role target."""
+
+    precision: Precision = Precision()
+    """Dtypes. Default: everything in bf16."""
+
+    optimizer: Optimizer = Optimizer()
+    """Default: AdamW, foreach."""
+
+    batch: Batch
+    """Tokens per step."""
+
+    loss: Loss
+    """The terms of the loss and how each is computed."""
+
+    step: Step = Step()
+    """What is kept alive, when gradients are cleared, checkpointing, eager or compiled."""
+
+    hardware: Hardware
+    """GPUs by role."""
+
+    parallel: Parallel = Parallel()
+    """Degrees of parallelism."""
+
+    budget: Budget = Budget()
+    """The limit."""
+
+    @model_validator(mode="after")
+    def _target_has_a_model(self) -> Config:
+        has_target_gpu = any(group.role == "target" for group in self.hardware.groups)
+        if has_target_gpu and self.target is None:
+            raise ValueError('a GPU has the role target: add a section "target" with the model it holds')
+        if self.target is not None:
+            too_high = [i for i in self.model.target_layer_ids if i >= self.target.num_hidden_layers]
+            if too_high:
+                raise ValueError(
+                    f"target_layer_ids names layer {too_high[0]}, but the target has layers 0 to "
+                    f"{self.target.num_hidden_layers - 1}"
+                )
+        return self
