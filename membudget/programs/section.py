@@ -1,0 +1,61 @@
+"""The loss section of a training step: groups of terms, each with its method, over shared logits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from membudget.programs import heads as head_methods
+from membudget.programs import kernels, methods
+from membudget.programs.heads import Heads
+from membudget.programs.methods import Terms, plus
+from membudget.programs.operators import Operators, T
+
+LOGITS_METHODS: dict[str, Callable[..., Any]] = {
+    "whole": methods.whole,
+    "chunked": methods.chunked,
+    "chunked_slices": methods.chunked_slices,
+    "chunked_checkpoint": methods.chunked_checkpoint,
+    "grad_in_forward": methods.grad_in_forward,
+    "cpu": methods.cpu,
+    "compiled": kernels.compiled,
+    "fused_kernel": kernels.fused_kernel,
+}
+"""Methods that need logits in full."""
+
+HEAD_METHODS: dict[str, Callable[..., Any]] = {
+    "fused_head": head_methods.fused_head,
+    "fused_head_grad_in_forward": head_methods.fused_head_grad_in_forward,
+}
+"""Methods that compute the logits themselves, chunk by chunk."""
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """Terms that are computed together: one method, one chunk."""
+
+    terms: Terms
+    method: str
+    chunk: int
+    """Tokens per chunk; 0 for methods that do not chunk."""
+
+    @property
+    def needs_logits(self) -> bool:
+        return self.method in LOGITS_METHODS
+
+
+def section_loss(
+    ops: Operators[T], groups: tuple[Group, ...], heads: Heads[T], logits: T | None, targets: T | None, divisor: float
+) -> T:
+    """The sum over all groups. logits are None when no group needs them in full."""
+    total: T | None = None
+    for group in groups:
+        if group.needs_logits:
+            method = LOGITS_METHODS[group.method]
+            loss = method(ops, group.terms, logits, targets, heads.labels, group.chunk, divisor)
+        else:
+            loss = HEAD_METHODS[group.method](ops, group.terms, heads, group.chunk, divisor)
+        total = plus(ops, total, loss)
+    assert total is not None
+    return total

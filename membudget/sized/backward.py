@@ -1,0 +1,164 @@
+"""Running a graph backward, in PyTorch's order and with PyTorch's lifetimes.
+
+Reference: torch/csrc/autograd/engine.cpp, input_buffer.cpp, functions/accumulate_grad.h. Ready nodes run by
+highest sequence number, leaves at once. A node's incoming gradients are freed first, then what it saved,
+then its outputs are passed on. Two gradients of one tensor are added in place only when nobody else can see
+the first one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from heapq import heappop, heappush
+
+from membudget.sized.casts import match_input
+from membudget.sized.graph import Edge, Leaf, Node
+from membudget.sized.session import Session
+from membudget.sized.tensor import Tensor, same_layout
+
+
+def run_backward(session: Session, loss: Tensor) -> None:
+    """`loss.backward()`: gradients end in the `grad` of the leaves."""
+    seed = _seed(session, loss)
+    _Run(session, None).execute(loss, seed)
+
+
+def gradients_of(session: Session, loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
+    """`torch.autograd.grad(loss, leaves)`: the leaves are all that wants a gradient in this graph."""
+    seed = _seed(session, loss)
+    run = _Run(session, {id(leaf) for leaf in leaves})
+    run.execute(loss, seed)
+    return [run.captured.pop(id(leaf)) for leaf in leaves]
+
+
+def _seed(session: Session, loss: Tensor) -> Tensor:
+    """The root gradient, a tensor of ones; it lives until the backward pass returns."""
+    seed = session.new("gradient seed", loss.shape, loss.dtype, like=loss)
+    seed.holders = 1
+    return seed
+
+
+_FIRST = float("-inf")
+"""Leaves run before every node that is ready."""
+
+
+class _Run:
+    """One backward pass."""
+
+    def __init__(self, session: Session, captures: set[int] | None) -> None:
+        self.session = session
+        self.captures = captures
+        self.captured: dict[int, Tensor] = {}
+        self.waiting: dict[int, int] = {}
+        self.buffers: dict[int, list[Tensor | None]] = {}
+        self.ready: list[tuple[float, int, Node | Leaf]] = []
+        self.pushed = 0
+
+    def execute(self, loss: Tensor, seed: Tensor) -> None:
+        assert loss.requires_grad, "the loss does not depend on anything that wants a gradient"
+        root = Edge(Leaf(loss), 0) if loss.node is None else Edge(loss.node, loss.output_index)
+        self._count_dependencies(root)
+        session = self.session
+        with session.grad_mode(False), session.scope(""):
+            self._pass_on(seed, root)
+            while self.ready:
+                target = heappop(self.ready)[-1]
+                if isinstance(target, Leaf):
+                    self._finish_leaf(target.tensor)
+                else:
+                    self._evaluate(target)
+
+    def _count_dependencies(self, root: Edge) -> None:
+        self.waiting[_key(root)] = 1
+        pending = [root.target]
+        while pending:
+            node = pending.pop()
+            if isinstance(node, Leaf):
+                continue
+            for edge in node.edges:
+                if edge is None:
+                    continue
+                key = _key(edge)
+                if key not in self.waiting:
+                    self.waiting[key] = 0
+                    pending.append(edge.target)
+                self.waiting[key] += 1
+
+    def _evaluate(self, node: Node) -> None:
+        incoming = self.buffers.pop(id(node))
+        for gradient in incoming:
+            if gradient is not None:
+                gradient.holders -= 1
+        saved = node.unpack()
+        outputs = list(node.backward(self.session, node, incoming, saved))
+        saved.clear()
+        for index, edge in enumerate(node.edges):
+            output = outputs[index]
+            if output is not None and edge is not None:
+                outputs[index] = match_input(self.session, output, node.inputs[index])
+        output = gradient = None
+        del incoming
+        node.release()
+        self._pass_all_on(node, outputs)
+
+    def _pass_all_on(self, node: Node, outputs: list[Tensor | None]) -> None:
+        """Every output counts as a holder until it has arrived, so that shared gradients are seen as shared."""
+        for output in outputs:
+            if output is not None:
+                output.holders += 1
+        output = None
+        outputs.reverse()
+        for edge in node.edges:
+            output = outputs.pop()
+            if output is not None:
+                output.holders -= 1
+            if edge is not None:
+                self._pass_on(output, edge)
+
+    def _pass_on(self, gradient: Tensor | None, edge: Edge) -> None:
+        key = _key(edge)
+        target = edge.target
+        size = 1 if isinstance(target, Leaf) else target.num_outputs
+        buffer = self.buffers.setdefault(key, [None] * size)
+        if gradient is not None:
+            self._accumulate(buffer, edge.index, gradient)
+        self.waiting[key] -= 1
+        if self.waiting[key] == 0:
+            priority = _FIRST if isinstance(target, Leaf) else -target.sequence
+            self.pushed += 1
+            heappush(self.ready, (priority, self.pushed, target))
+
+    def _accumulate(self, buffer: list[Tensor | None], index: int, gradient: Tensor) -> None:
+        old = buffer[index]
+        if old is None:
+            gradient.holders += 1
+            buffer[index] = gradient
+            return
+        alone = old.holders == 1 and old.storage.tensors == 1 and not old.is_expanded
+        if alone:
+            return
+        total = self.session.new(old.name, old.shape, old.dtype, like=old)
+        old.holders -= 1
+        total.holders = 1
+        buffer[index] = total
+
+    def _finish_leaf(self, leaf: Tensor) -> None:
+        gradient = self.buffers.pop(id(leaf)).pop()
+        if gradient is None:
+            return
+        session = self.session
+        if self.captures is not None:
+            assert id(leaf) in self.captures, f"{leaf.name} wants a gradient that nobody asked for"
+            gradient.holders -= 1
+            self.captured[id(leaf)] = gradient
+        elif leaf.grad is None:
+            if gradient.holders == 1 and same_layout(gradient, leaf):
+                leaf.grad = session.alias(gradient)
+            else:
+                leaf.grad = session.new(gradient.name, leaf.shape, leaf.dtype, like=leaf)
+
+
+def _key(edge: Edge) -> int:
+    """All edges to one leaf tensor meet in one accumulator."""
+    target = edge.target
+    return id(target.tensor) if isinstance(target, Leaf) else id(target)
