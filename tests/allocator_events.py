@@ -79,11 +79,8 @@ def canonical(events: list[int]) -> list[int]:
 
 def explain_difference(torch_side: list[int], sized_side: list[int]) -> str:
     """The first place where two canonical sequences part, with what surrounds it."""
-    for index, (left, right) in enumerate(zip(torch_side, sized_side, strict=False)):
-        if left != right:
-            break
-    else:
-        index = min(len(torch_side), len(sized_side))
+    shorter = min(len(torch_side), len(sized_side))
+    index = next((i for i in range(shorter) if torch_side[i] != sized_side[i]), shorter)
     low = max(0, index - 6)
     return (
         f"event {index} of {len(torch_side)} (allocator) and {len(sized_side)} (engine)\n"

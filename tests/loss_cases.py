@@ -29,9 +29,12 @@ class Case:
     dtype: str = "bf16"
     keep: str = "both"
     train_head: bool = False
+    labels_from_targets: bool = False
 
     @property
     def needs_targets(self) -> bool:
+        if self.labels_from_targets:
+            return True
         return any(term.name in TEACHER_TERMS for group in self.groups for term in group.terms)
 
     @property
@@ -68,11 +71,13 @@ def run_torch(case: Case) -> list[int]:
         return torch.randn(rows, columns, generator=generator).to(dtype)
 
     hidden, weight = matrix(case.tokens, case.hidden), matrix(case.vocab, case.hidden)
-    teacher = (matrix(case.tokens, case.hidden), matrix(case.vocab, case.hidden)) if case.needs_targets else None
+    teacher_hidden = matrix(case.tokens, case.hidden) if case.needs_targets else None
+    teacher_weight = matrix(case.vocab, case.hidden) if case.needs_targets else None
     labels = torch.randint(0, case.vocab, (case.tokens,), generator=generator)
     hidden.requires_grad_()
     weight.requires_grad_(case.train_head)
-    heads = Heads(hidden, weight, *(teacher or (None, None)), labels, case.train_head)
+    given_labels = None if case.labels_from_targets else labels
+    heads = Heads(hidden, weight, teacher_hidden, teacher_weight, given_labels, case.train_head)
     return torch_events(lambda: run_step(TorchOps(), case, heads, lambda loss: loss.backward()))
 
 
@@ -82,15 +87,11 @@ def run_sized(case: Case, device: Any = "cpu") -> Timeline:
     ops = SizedOps(recorder, device)
     hidden = ops.external("hidden", (case.tokens, case.hidden), case.dtype, requires_grad=True)
     weight = ops.external("weight", (case.vocab, case.hidden), case.dtype, requires_grad=case.train_head)
-    teacher = (
-        (
-            ops.external("teacher hidden", (case.tokens, case.hidden), case.dtype),
-            ops.external("teacher weight", (case.vocab, case.hidden), case.dtype),
-        )
-        if case.needs_targets
-        else (None, None)
-    )
-    labels = ops.external("labels", (case.tokens,), "int64")
-    heads = Heads(hidden, weight, *teacher, labels, case.train_head)
+    teacher_hidden = teacher_weight = None
+    if case.needs_targets:
+        teacher_hidden = ops.external("teacher hidden", (case.tokens, case.hidden), case.dtype)
+        teacher_weight = ops.external("teacher weight", (case.vocab, case.hidden), case.dtype)
+    labels = None if case.labels_from_targets else ops.external("labels", (case.tokens,), "int64")
+    heads = Heads(hidden, weight, teacher_hidden, teacher_weight, labels, case.train_head)
     run_step(ops, case, heads, ops.run_backward)
     return recorder.build()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic
 
-from membudget.programs.methods import Terms, loss_and_gradient, plus
+from membudget.programs.methods import Terms, loss_and_gradient, pieces, plus
 from membudget.programs.operators import Operators, T
 from membudget.programs.terms import sum_of_terms
 
@@ -18,7 +18,8 @@ class Heads(Generic[T]):
     weight: T
     teacher_hidden: T | None
     teacher_weight: T | None
-    labels: T
+    labels: T | None
+    """Token ids; None when the teacher's argmax serves."""
     train_weight: bool
 
 
@@ -38,14 +39,14 @@ def targets_of(ops: Operators[T], hidden: T | None, weight: T | None, name: str 
 def fused_head(ops: Operators[T], terms: Terms, heads: Heads[T], chunk: int, divisor: float) -> T:
     """Hidden states in chunks, head and loss of each under a checkpoint."""
 
-    def chunk_loss(hidden: T, teacher_hidden: T | None, labels: T) -> T:
+    def chunk_loss(hidden: T, teacher_hidden: T | None, labels: T | None) -> T:
         targets = targets_of(ops, teacher_hidden, heads.teacher_weight, "chunk targets")
         logits = logits_of(ops, hidden, heads.weight, "chunk logits")
         return sum_of_terms(ops, terms, logits, targets, labels, divisor)
 
     hidden = ops.split(heads.hidden, chunk)
-    labels = ops.split(heads.labels, chunk)
-    teacher = [None] * len(hidden) if heads.teacher_hidden is None else ops.split(heads.teacher_hidden, chunk)
+    teacher = pieces(ops, heads.teacher_hidden, chunk, len(hidden))
+    labels = pieces(ops, heads.labels, chunk, len(hidden))
     total: T | None = None
     for h, t, y in zip(hidden, teacher, labels, strict=True):
         total = plus(ops, total, ops.checkpoint(chunk_loss, h, t, y))
@@ -53,9 +54,7 @@ def fused_head(ops: Operators[T], terms: Terms, heads: Heads[T], chunk: int, div
     return total
 
 
-def fused_head_grad_in_forward(
-    ops: Operators[T], terms: Terms, heads: Heads[T], chunk: int, divisor: float
-) -> T:
+def fused_head_grad_in_forward(ops: Operators[T], terms: Terms, heads: Heads[T], chunk: int, divisor: float) -> T:
     """The gradients of hidden states (and head) are computed in forward; backward scales them in place."""
 
     def forward(hidden: T, weight: T) -> tuple[T, tuple[T, ...]]:
@@ -88,5 +87,5 @@ def _chunk_gradient(
         piece = ops.slice_rows(heads.teacher_hidden, start, stop)
         targets = targets_of(ops, piece, heads.teacher_weight, "chunk targets")
     logits = logits_of(ops, ops.slice_rows(heads.hidden, start, stop), heads.weight, "chunk logits")
-    labels = ops.slice_rows(heads.labels, start, stop)
+    labels = None if heads.labels is None else ops.slice_rows(heads.labels, start, stop)
     return loss_and_gradient(ops, terms, logits, targets, labels, divisor)

@@ -17,12 +17,12 @@ STATISTICS_PER_ROW = 5
 
 
 def fused_kernel(
-    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T, chunk: int, divisor: float
+    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T | None, chunk: int, divisor: float
 ) -> T:
     """One kernel per term."""
     total: T | None = None
     for term in terms:
-        with ops.scope(term.name):
+        with ops.scope(term.name), ops.modelled():
             loss = ops.scale(_kernel(ops, (term,), logits, targets), term.weight / divisor)
         total = loss if total is None else ops.add(total, loss)
     assert total is not None
@@ -30,10 +30,10 @@ def fused_kernel(
 
 
 def compiled(
-    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T, chunk: int, divisor: float
+    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T | None, chunk: int, divisor: float
 ) -> T:
     """One graph for all terms."""
-    with ops.scope("compiled loss"):
+    with ops.scope("compiled loss"), ops.modelled():
         return _kernel(ops, terms, logits, targets)
 
 

@@ -10,12 +10,16 @@ from membudget.programs.terms import TermSettings, sum_of_terms
 Terms = tuple[TermSettings, ...]
 
 
-def whole(ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T, chunk: int, divisor: float) -> T:
+def whole(
+    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T | None, chunk: int, divisor: float
+) -> T:
     """One pass over all tokens."""
     return sum_of_terms(ops, terms, logits, targets, labels, divisor)
 
 
-def chunked(ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T, chunk: int, divisor: float) -> T:
+def chunked(
+    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T | None, chunk: int, divisor: float
+) -> T:
     """A loop over `split`, losses summed: every chunk's saved tensors stay until backward."""
     total: T | None = None
     for x, t, y in _splits(ops, logits, targets, labels, chunk):
@@ -25,7 +29,7 @@ def chunked(ops: Operators[T], terms: Terms, logits: T, targets: T | None, label
 
 
 def chunked_slices(
-    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T, chunk: int, divisor: float
+    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T | None, chunk: int, divisor: float
 ) -> T:
     """The same loop over `x[i:i+c]`: each slice's gradient is a tensor of the full size."""
     total: T | None = None
@@ -37,11 +41,11 @@ def chunked_slices(
 
 
 def chunked_checkpoint(
-    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T, chunk: int, divisor: float
+    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T | None, chunk: int, divisor: float
 ) -> T:
     """Each chunk's loss under its own checkpoint: held memory is that of the logits and targets."""
 
-    def chunk_loss(x: T, t: T | None, y: T) -> T:
+    def chunk_loss(x: T, t: T | None, y: T | None) -> T:
         return sum_of_terms(ops, terms, x, t, y, divisor)
 
     total: T | None = None
@@ -52,7 +56,7 @@ def chunked_checkpoint(
 
 
 def grad_in_forward(
-    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T, chunk: int, divisor: float
+    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T | None, chunk: int, divisor: float
 ) -> T:
     """Forward computes loss and gradient chunk by chunk; backward scales the gradient in place."""
 
@@ -74,16 +78,19 @@ def grad_in_forward(
     return ops.function(forward, backward, logits)
 
 
-def cpu(ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T, chunk: int, divisor: float) -> T:
+def cpu(
+    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T | None, chunk: int, divisor: float
+) -> T:
     """Logits and targets are copied to the host and the terms computed there; the gradient travels back."""
     x = ops.to_host(logits)
     t = None if targets is None else ops.to_host(targets)
-    loss = sum_of_terms(ops, terms, x, t, ops.to_host(labels), divisor)
+    y = None if labels is None else ops.to_host(labels)
+    loss = sum_of_terms(ops, terms, x, t, y, divisor)
     return ops.to_device(loss, logits)
 
 
 def loss_and_gradient(
-    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T, divisor: float
+    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T | None, divisor: float
 ) -> tuple[T, T]:
     """The loss of some tokens, and its gradient with respect to their logits."""
     with ops.enable_grad():
@@ -99,15 +106,22 @@ def plus(ops: Operators[T], total: T | None, loss: T) -> T:
 
 
 def _splits(
-    ops: Operators[T], logits: T, targets: T | None, labels: T, chunk: int
-) -> Iterator[tuple[T, T | None, T]]:
+    ops: Operators[T], logits: T, targets: T | None, labels: T | None, chunk: int
+) -> Iterator[tuple[T, T | None, T | None]]:
     xs = ops.split(logits, chunk)
-    ts: Sequence[T | None] = [None] * len(xs) if targets is None else ops.split(targets, chunk)
-    return zip(xs, ts, ops.split(labels, chunk), strict=True)
+    ts = pieces(ops, targets, chunk, len(xs))
+    ys = pieces(ops, labels, chunk, len(xs))
+    return zip(xs, ts, ys, strict=True)
+
+
+def pieces(ops: Operators[T], x: T | None, chunk: int, count: int) -> Sequence[T | None]:
+    """The chunks of a tensor that may not exist."""
+    return [None] * count if x is None else ops.split(x, chunk)
 
 
 def _slices(
-    ops: Operators[T], logits: T, targets: T | None, labels: T, start: int, stop: int
-) -> tuple[T, T | None, T]:
+    ops: Operators[T], logits: T, targets: T | None, labels: T | None, start: int, stop: int
+) -> tuple[T, T | None, T | None]:
     t = None if targets is None else ops.slice_rows(targets, start, stop)
-    return ops.slice_rows(logits, start, stop), t, ops.slice_rows(labels, start, stop)
+    y = None if labels is None else ops.slice_rows(labels, start, stop)
+    return ops.slice_rows(logits, start, stop), t, y

@@ -60,9 +60,7 @@ def jsd(ops: Operators[T], logits: T, targets: T, labels: T, term: TermSettings)
     if term.beta == 0.5:
         log_m = ops.add_number(ops.logaddexp(log_q, log_p), -log(2))
     else:
-        log_m = ops.logaddexp(
-            ops.add_number(log_q, log(1 - term.beta)), ops.add_number(log_p, log(term.beta))
-        )
+        log_m = ops.logaddexp(ops.add_number(log_q, log(1 - term.beta)), ops.add_number(log_p, log(term.beta)))
     of_teacher = ops.scale(ops.kl_div(log_m, log_p, log_target=True), term.beta)
     of_student = ops.scale(ops.kl_div(log_m, log_q, log_target=True), 1 - term.beta)
     return _rescaled(ops, ops.add(of_teacher, of_student), term)
@@ -126,15 +124,22 @@ TERM_PROGRAMS: dict[str, Callable[..., Any]] = {
 }
 
 
+LABEL_TERMS = frozenset({"cross_entropy", "cap"})
+"""The terms that compare with labels."""
+
+
 def sum_of_terms(
     ops: Operators[T],
     terms: tuple[TermSettings, ...],
     logits: T,
     targets: T | None,
-    labels: T,
+    labels: T | None,
     divisor: float,
 ) -> T:
-    """Every term times its weight over the divisor, added up."""
+    """Every term times its weight over the divisor, added up; without labels, the teacher's argmax serves."""
+    if labels is None and any(term.name in LABEL_TERMS for term in terms):
+        assert targets is not None, "labels come from targets that do not exist"
+        labels = ops.argmax(targets)
     total: T | None = None
     for term in terms:
         with ops.scope(term.name):

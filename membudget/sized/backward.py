@@ -17,16 +17,16 @@ from membudget.sized.session import Session
 from membudget.sized.tensor import Tensor, same_layout
 
 
-def run_backward(session: Session, loss: Tensor) -> None:
-    """`loss.backward()`: gradients end in the `grad` of the leaves."""
+def run_backward(session: Session, loss: Tensor, *, retain_graph: bool = False) -> None:
+    """`loss.backward(retain_graph=...)`: gradients end in the `grad` of the leaves."""
     seed = _seed(session, loss)
-    _Run(session, None).execute(loss, seed)
+    _Run(session, None, retain_graph).execute(loss, seed)
 
 
 def gradients_of(session: Session, loss: Tensor, leaves: Sequence[Tensor]) -> list[Tensor]:
     """`torch.autograd.grad(loss, leaves)`: the leaves are all that wants a gradient in this graph."""
     seed = _seed(session, loss)
-    run = _Run(session, {id(leaf) for leaf in leaves})
+    run = _Run(session, {id(leaf) for leaf in leaves}, retain_graph=False)
     run.execute(loss, seed)
     return [run.captured.pop(id(leaf)) for leaf in leaves]
 
@@ -45,8 +45,9 @@ _FIRST = float("-inf")
 class _Run:
     """One backward pass."""
 
-    def __init__(self, session: Session, captures: set[int] | None) -> None:
+    def __init__(self, session: Session, captures: set[int] | None, retain_graph: bool) -> None:
         self.session = session
+        self.retain_graph = retain_graph
         self.captures = captures
         self.captured: dict[int, Tensor] = {}
         self.waiting: dict[int, int] = {}
@@ -60,6 +61,7 @@ class _Run:
         self._count_dependencies(root)
         session = self.session
         with session.grad_mode(False), session.scope(""):
+            seed.holders += 1
             self._pass_on(seed, root)
             while self.ready:
                 target = heappop(self.ready)[-1]
@@ -67,6 +69,7 @@ class _Run:
                     self._finish_leaf(target.tensor)
                 else:
                     self._evaluate(target)
+        session.provenance = "exact"
 
     def _count_dependencies(self, root: Edge) -> None:
         self.waiting[_key(root)] = 1
@@ -89,6 +92,7 @@ class _Run:
         for gradient in incoming:
             if gradient is not None:
                 gradient.holders -= 1
+        self.session.provenance = node.provenance
         saved = node.unpack()
         outputs = list(node.backward(self.session, node, incoming, saved))
         saved.clear()
@@ -98,49 +102,50 @@ class _Run:
                 outputs[index] = match_input(self.session, output, node.inputs[index])
         output = gradient = None
         del incoming
-        node.release()
+        if not self.retain_graph:
+            node.release()
         self._pass_all_on(node, outputs)
 
     def _pass_all_on(self, node: Node, outputs: list[Tensor | None]) -> None:
-        """Every output counts as a holder until it has arrived, so that shared gradients are seen as shared."""
+        """Hand each output on; one that was added to another gradient is freed when all have arrived."""
         for output in outputs:
             if output is not None:
                 output.holders += 1
         output = None
-        outputs.reverse()
-        for edge in node.edges:
-            output = outputs.pop()
+        for index, edge in enumerate(node.edges):
+            if edge is not None and self._pass_on(outputs[index], edge):
+                outputs[index] = None
+        for output in outputs:
             if output is not None:
                 output.holders -= 1
-            if edge is not None:
-                self._pass_on(output, edge)
 
-    def _pass_on(self, gradient: Tensor | None, edge: Edge) -> None:
+    def _pass_on(self, gradient: Tensor | None, edge: Edge) -> bool:
+        """Hand a gradient on; True when the buffer took over the caller's hold on it."""
         key = _key(edge)
         target = edge.target
         size = 1 if isinstance(target, Leaf) else target.num_outputs
         buffer = self.buffers.setdefault(key, [None] * size)
-        if gradient is not None:
-            self._accumulate(buffer, edge.index, gradient)
+        taken = gradient is not None and buffer[edge.slot] is None
+        if taken:
+            buffer[edge.slot] = gradient
+        elif gradient is not None:
+            self._accumulate(buffer, edge.slot)
         self.waiting[key] -= 1
         if self.waiting[key] == 0:
             priority = _FIRST if isinstance(target, Leaf) else -target.sequence
             self.pushed += 1
             heappush(self.ready, (priority, self.pushed, target))
+        return taken
 
-    def _accumulate(self, buffer: list[Tensor | None], index: int, gradient: Tensor) -> None:
+    def _accumulate(self, buffer: list[Tensor | None], index: int) -> None:
+        """Add to the gradient in the buffer: in place if nobody else can see it, else in a new tensor."""
         old = buffer[index]
-        if old is None:
-            gradient.holders += 1
-            buffer[index] = gradient
+        assert old is not None
+        if old.holders == 1 and old.storage.tensors == 1 and not old.is_expanded:
             return
-        alone = old.holders == 1 and old.storage.tensors == 1 and not old.is_expanded
-        if alone:
-            return
-        total = self.session.new(old.name, old.shape, old.dtype, like=old)
         old.holders -= 1
+        buffer[index] = total = self.session.new(old.name, old.shape, old.dtype, like=old)
         total.holders = 1
-        buffer[index] = total
 
     def _finish_leaf(self, leaf: Tensor) -> None:
         gradient = self.buffers.pop(id(leaf)).pop()

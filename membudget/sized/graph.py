@@ -39,7 +39,7 @@ class Edge(NamedTuple):
     """Where a gradient goes: an input of a node, or a leaf tensor."""
 
     target: Node | Leaf
-    index: int
+    slot: int
 
 
 class Leaf:
@@ -54,11 +54,24 @@ class Leaf:
 class Node:
     """One operator of the backward graph; `sequence` is its place in the order of execution."""
 
-    __slots__ = ("backward", "context", "edges", "inputs", "name", "num_outputs", "outputs", "saved", "scope", "sequence")
+    __slots__ = (
+        "backward",
+        "context",
+        "edges",
+        "inputs",
+        "name",
+        "num_outputs",
+        "outputs",
+        "provenance",
+        "saved",
+        "scope",
+        "sequence",
+    )
 
-    def __init__(self, name: str, scope: str, sequence: int, backward: Backward) -> None:
+    def __init__(self, name: str, scope: str, provenance: str, sequence: int, backward: Backward) -> None:
         self.name = name
         self.scope = scope
+        self.provenance = provenance
         self.sequence = sequence
         self.backward = backward
         self.edges: list[Edge | None] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from membudget.sized.casts import elementwise, to
-from membudget.sized.elementwise import gradient_name, mul, number, sub
+from membudget.sized.elementwise import exp, gradient_name, mul, number, sub
 from membudget.sized.graph import Gradients, Node
 from membudget.sized.session import Session
 from membudget.sized.tensor import Tensor
@@ -95,8 +95,6 @@ def kl_div(session: Session, x: Tensor, target: Tensor, *, log_target: bool) -> 
 
 
 def _kl_log_target(session: Session, x: Tensor, target: Tensor) -> Tensor:
-    from membudget.sized.elementwise import exp
-
     difference = sub(session, target, x)
     return mul(session, exp(session, target), difference)
 
@@ -150,6 +148,3 @@ def topk(session: Session, x: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """The k largest values of each row and their int64 indices, without a graph."""
     values = session.new("top values", (*x.shape[:-1], k), x.dtype, like=x)
     return values, session.new("top indices", (*x.shape[:-1], k), "int64", like=x)
-
-
-__all__ = ["argmax", "cross_entropy", "kl_div", "log_softmax", "logsumexp", "nll_loss", "number", "softmax", "sum_all", "sum_rows", "topk", "xlogy"]

@@ -16,6 +16,9 @@ Device = Literal["cuda", "cpu"]
 BLOCK_BYTES = {"cuda": 512, "cpu": 1}
 """Every size is rounded up to a multiple (CUDACachingAllocator kMinBlockSize; the CPU allocator does not round)."""
 
+CATEGORIES = {"logits": "logits", "targets": "targets"}
+"""Categories of tensors that have a name of their own in a budget; all others are part of the loss."""
+
 
 class Session:
     """Everything the rules share. Rules are functions whose first argument is the session."""
@@ -27,7 +30,7 @@ class Session:
         self.grad_enabled = True
         self.hooks: list[SavedTensorHooks] = []
         self.scope_name = ""
-        self.category = "loss"
+        self.provenance = "exact"
         self._sequence = 0
 
     # -- tensors -------------------------------------------------------------------------------------
@@ -52,7 +55,8 @@ class Session:
             return Storage(name, None, -1)
         block = self.block_bytes
         nbytes = -(-prod(shape) * ITEMSIZE[dtype] // block) * block
-        handle = self.recorder.allocate(name, self.category, nbytes, shape=shape, dtype=dtype)
+        category = CATEGORIES.get(name, "loss")
+        handle = self.recorder.allocate(name, category, nbytes, shape=shape, dtype=dtype, provenance=self.provenance)
         return Storage(name, self.recorder, handle)
 
     def host_copy(self, x: Tensor) -> Tensor:
@@ -78,7 +82,7 @@ class Session:
         if not self.grad_enabled or not any(tensor.requires_grad for tensor in inputs):
             return None
         self._sequence += 1
-        node = Node(name, self.scope_name, self._sequence, backward)
+        node = Node(name, self.scope_name, self.provenance, self._sequence, backward)
         for tensor in inputs:
             node.inputs.append(InputMeta(tensor.shape, tensor.dtype, tensor.name))
             node.edges.append(self._edge(tensor))
@@ -140,6 +144,15 @@ class Session:
             yield
         finally:
             self.scope_name = before
+
+    @contextmanager
+    def modelled(self) -> Iterator[None]:
+        """What is allocated inside, and by its backward, follows a rule that no run has confirmed."""
+        before, self.provenance = self.provenance, "modelled"
+        try:
+            yield
+        finally:
+            self.provenance = before
 
     @contextmanager
     def saving_with(self, hooks: SavedTensorHooks) -> Iterator[None]:
