@@ -27,4 +27,6 @@ def promote(left: str, right: str) -> str:
         return left if left in FLOATS else right
     if {left, right} == {"bf16", "fp16"}:
         return "fp32"
+    if left == "bool":
+        return right
     return left if ITEMSIZE[left] >= ITEMSIZE[right] else right

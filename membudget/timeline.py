@@ -138,9 +138,7 @@ class Recorder:
         provenance: str = "exact",
     ) -> int:
         """Record an allocation; the returned handle is what `free` takes."""
-        self._allocations.append(
-            (name, category, nbytes, shape, dtype, formula, values, provenance, self._clock)
-        )
+        self._allocations.append((name, category, nbytes, shape, dtype, formula, values, provenance, self._clock))
         self._clock += 1
         self.total_bytes += nbytes
         return len(self._allocations) - 1
@@ -162,9 +160,7 @@ class Recorder:
         """The timeline of all that was recorded."""
         ends = [*(first for _, first in self._phases[1:]), self._clock]
         phases = tuple(
-            Phase(name, first, end)
-            for (name, first), end in zip(self._phases, ends, strict=True)
-            if end > first
+            Phase(name, first, end) for (name, first), end in zip(self._phases, ends, strict=True) if end > first
         )
         allocations = tuple(
             Allocation(

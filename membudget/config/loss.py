@@ -51,7 +51,7 @@ class Term(Section):
     """Dtype of the softmaxes: that of the logits, or `dtype=torch.float32`. Default native."""
 
     temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
-    """Logits and targets are divided by it, a copy of each while the term runs; 1 makes no copy. Default 1.0."""
+    """Logits and targets are divided by it, a copy of each meanwhile; 1 makes no copy. Default 1.0."""
 
     @model_validator(mode="after")
     def _chunk_matches_method(self) -> Term:
@@ -69,7 +69,7 @@ class CrossEntropy(Term):
     """Cross entropy against labels; cap counts as correct what equals the same labels."""
 
     upcast: bool = False
-    """Whether the logits are copied to fp32 first, as `cross_entropy(logits.float(), labels)` does. Default false."""
+    """Whether logits are copied to fp32 first: `cross_entropy(logits.float(), labels)`. Default false."""
 
 
 class Kl(Term):
@@ -131,7 +131,7 @@ class Loss(Section):
 
     autocast: bool = False
     """Whether the loss runs inside the autocast region: there softmaxes run in fp32 and cross entropy keeps
-    an fp32 copy of its log-probabilities. Default false: the loss runs outside, in the dtype of the logits."""
+    an fp32 copy of its log-probabilities. Default false: it runs outside, in the dtype of the logits."""
 
     @model_validator(mode="after")
     def _has_a_term(self) -> Loss:

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from membudget.config.base import Count, Section, Size
+from membudget.config.base import Count, LayerCount, Name, PositiveSize, Section
 
 LayerId = Annotated[int, Field(ge=0, le=10_000)]
 
@@ -23,7 +23,7 @@ class Drafter(Section):
     intermediate_size: Count
     """Width of the gated MLP."""
 
-    num_hidden_layers: Count
+    num_hidden_layers: LayerCount
     """Number of draft layers (speculators: num_layers)."""
 
     num_attention_heads: Count
@@ -47,7 +47,7 @@ class Drafter(Section):
     frozen_tables: Annotated[
         tuple[Literal["embed_tokens", "lm_head", "verifier_lm_head"], ...], Field(strict=False)
     ] = ("embed_tokens", "lm_head", "verifier_lm_head")
-    """Vocabulary-sized tables resident on the drafter's GPU, each a full copy. Default: all three, as speculators."""
+    """Vocabulary-sized tables on the drafter's GPU, each a full copy. Default: all three, as speculators."""
 
     train_lm_head: bool = False
     """Whether the draft head is trained. Default false: DFlash trains neither head nor embedding."""
@@ -80,10 +80,10 @@ class Drafter(Section):
 class Target(Section):
     """The frozen target model whose hidden states are captured."""
 
-    name: str = "target"
+    name: Name = "target"
     """What to call it in tables."""
 
-    weights: Size
+    weights: PositiveSize
     """Bytes of its weights, all GPUs together."""
 
     hidden_size: Count
@@ -92,5 +92,5 @@ class Target(Section):
     intermediate_size: Count
     """Width of its MLP."""
 
-    num_hidden_layers: Count
+    num_hidden_layers: LayerCount
     """Number of its layers; they are spread over the target GPUs in contiguous runs."""

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from pydantic import model_validator
 
-from pydantic import Field, model_validator
-
-from membudget.config.base import Section
+from membudget.config.base import Name, Section
 from membudget.config.loss import Loss
 from membudget.config.model import Drafter, Target
 from membudget.config.run import Batch, Budget, Hardware, Optimizer, Parallel, Precision, Step
@@ -15,7 +13,7 @@ from membudget.config.run import Batch, Budget, Hardware, Optimizer, Parallel, P
 class Config(Section):
     """One training run."""
 
-    name: Annotated[str, Field(min_length=1, max_length=200)] | None = None
+    name: Name | None = None
     """What to call the run. Default: the file's name."""
 
     model: Drafter
@@ -28,7 +26,7 @@ class Config(Section):
     """Dtypes. Default: everything in bf16."""
 
     optimizer: Optimizer = Optimizer()
-    """Default: AdamW, foreach."""
+    """What updates the parameters. Default: AdamW, foreach."""
 
     batch: Batch
     """Tokens per step."""
@@ -46,7 +44,7 @@ class Config(Section):
     """Degrees of parallelism."""
 
     budget: Budget = Budget()
-    """The limit."""
+    """The limit, and which total is compared with it."""
 
     @model_validator(mode="after")
     def _target_has_a_model(self) -> Config:

@@ -6,9 +6,12 @@ from typing import Annotated, Literal
 
 from pydantic import Field, model_validator
 
-from membudget.config.base import Count, Section, Size
+from membudget.config.base import Count, Name, PositiveSize, Section, Size
 
 FloatName = Literal["fp32", "bf16", "fp16"]
+
+MAX_LOSS_TOKENS = 10**12
+"""Loss tokens of one step; one row of logits takes more than a byte, so this is beyond any GPU."""
 
 
 class Precision(Section):
@@ -21,7 +24,7 @@ class Precision(Section):
     """Dtype of the frozen tables. Default bf16; speculators since v0.7 keeps them in fp32."""
 
     autocast: Literal["bf16", "fp16"] | None = None
-    """Dtype of an autocast region around the forward pass. Default: none, computing in the parameters' dtype."""
+    """Dtype of an autocast region around the forward pass. Default: none, the parameters' dtype computes."""
 
     master_weights: bool = False
     """Whether the optimizer keeps fp32 copies of half-precision parameters. Default false."""
@@ -29,7 +32,7 @@ class Precision(Section):
     @model_validator(mode="after")
     def _masters_of_halves(self) -> Precision:
         if self.master_weights and self.parameters == "fp32":
-            raise ValueError("master_weights are copies of half-precision parameters: parameters are fp32 already")
+            raise ValueError("master_weights are fp32 copies of parameters, which are fp32 already")
         return self
 
     @property
@@ -53,7 +56,7 @@ class Optimizer(Section):
     @model_validator(mode="after")
     def _momentum_is_of_sgd(self) -> Optimizer:
         if self.momentum and self.name != "sgd":
-            raise ValueError(f'momentum is a setting of sgd; {self.name} always keeps its own')
+            raise ValueError(f"momentum is a setting of sgd; {self.name} always keeps its own")
         return self
 
 
@@ -68,6 +71,15 @@ class Batch(Section):
 
     block_size: Count
     """Tokens drafted per anchor; the loss sees max_anchors x block_size tokens."""
+
+    @model_validator(mode="after")
+    def _loss_tokens_are_plausible(self) -> Batch:
+        if self.loss_tokens > MAX_LOSS_TOKENS:
+            raise ValueError(
+                f"max_anchors {self.max_anchors:,} x block_size {self.block_size:,} is {self.loss_tokens:,} "
+                f"loss tokens; a step with more than {MAX_LOSS_TOKENS:,} is not priced"
+            )
+        return self
 
     @property
     def loss_tokens(self) -> int:
@@ -102,10 +114,10 @@ class GpuGroup(Section):
     indices: Annotated[tuple[Annotated[int, Field(ge=0, le=4095)], ...], Field(min_length=1, strict=False)]
     """Indices of the GPUs, as nvidia-smi numbers them."""
 
-    gpu: str | None = None
+    gpu: Name | None = None
     """Name in the catalogue (`membudget gpus`). Give this or memory."""
 
-    memory: Size | None = None
+    memory: PositiveSize | None = None
     """What torch sees as the GPU's total memory, for a GPU that is not in the catalogue."""
 
     @model_validator(mode="after")
@@ -123,10 +135,11 @@ class Hardware(Section):
 
     @model_validator(mode="after")
     def _roles(self) -> Hardware:
-        indices = [index for group in self.groups for index in group.indices]
-        twice = sorted({index for index in indices if indices.count(index) > 1})
-        if twice:
-            raise ValueError(f"GPU {twice[0]} has two roles")
+        seen: set[int] = set()
+        for index in (index for group in self.groups for index in group.indices):
+            if index in seen:
+                raise ValueError(f"GPU {index} is named twice; a GPU has one role")
+            seen.add(index)
         drafters = [index for group in self.groups if group.role == "drafter" for index in group.indices]
         if len(drafters) != 1:
             raise ValueError(f"exactly one GPU trains the drafter, here {len(drafters)}")
@@ -146,11 +159,11 @@ class Parallel(Section):
 class Budget(Section):
     """The limit, and what is compared with it."""
 
-    limit: Size | None = None
+    limit: PositiveSize | None = None
     """The most a GPU may use. Default: what torch sees on that GPU, which also counts when it is smaller."""
 
     compare: Literal["allocated", "reserved", "device"] = "device"
     """Which total is compared with the limit; equal passes. Default device, what nvidia-smi shows."""
 
     cuda_context: Size = 512 * 2**20
-    """CUDA context and loaded modules, outside the allocator. Default 512 MiB, assumed: 450 to 600 MiB is usual."""
+    """CUDA context and modules, outside the allocator. Default 512 MiB, assumed: 450 to 600 MiB is usual."""

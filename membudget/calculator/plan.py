@@ -1,0 +1,103 @@
+"""Configuration -> Plan: for every GPU its timeline, its totals and how they compare with the limit."""
+
+from __future__ import annotations
+
+from membudget.calculator.drafter import DrafterStep
+from membudget.calculator.items import Ledger, items_at
+from membudget.calculator.loss import LossRequest
+from membudget.calculator.overhead import runtime_items, segment_bytes
+from membudget.calculator.result import GpuPlan, Plan
+from membudget.calculator.target import target_ledger
+from membudget.catalog.gpus import Gpu, find_gpu
+from membudget.config.models import Config
+from membudget.config.run import GpuGroup
+from membudget.timeline import Timeline
+
+
+def make_plan(config: Config, *, name: str, limit_bytes: int | None = None) -> Plan:
+    """The budget of a run, GPU by GPU.
+
+    `limit_bytes` is a limit from outside the configuration: of it, `budget.limit` and what torch sees on a
+    GPU the smallest counts. UsageError when a GPU is not in the catalogue.
+    """
+    limits = [limit for limit in (limit_bytes, config.budget.limit) if limit is not None]
+    given = min(limits, default=None)
+    targets = [index for g in config.hardware.groups if g.role == "target" for index in g.indices]
+    gpus: list[GpuPlan] = []
+    for group in config.hardware.groups:
+        gpu = find_gpu(group.gpu) if group.gpu is not None else None
+        for index in group.indices:
+            if group.role == "drafter":
+                step = DrafterStep(config, gpu)
+                step.run()
+                ledger = step.ledger
+            else:
+                assert config.target is not None
+                ledger = target_ledger(
+                    config,
+                    config.target,
+                    num_gpus=len(targets),
+                    position=targets.index(index),
+                    gpu=gpu,
+                )
+            gpus.append(_gpu_plan(config, group, index, gpu, ledger, given))
+    return Plan(name, tuple(sorted(gpus, key=lambda g: g.index)), (), tuple(_not_included(config)))
+
+
+def _gpu_plan(
+    config: Config, group: GpuGroup, index: int, gpu: Gpu | None, ledger: Ledger, given: int | None
+) -> GpuPlan:
+    timeline = ledger.recorder.build()
+    totals = timeline.totals()
+    peak = timeline.peak()
+    reserved = segment_bytes(_blocks_at(timeline, ledger, peak.instant))
+    context = config.budget.cuda_context
+    outside = runtime_items(allocated_bytes=peak.nbytes, reserved_bytes=reserved, cuda_context_bytes=context)
+    capacity = group.memory if gpu is None else gpu.torch_bytes
+    assert capacity is not None
+    return GpuPlan(
+        index=index,
+        role=group.role,
+        gpu_name=gpu.name if gpu else "GPU given by its memory",
+        timeline=timeline,
+        peak=peak,
+        items=(*items_at(timeline, ledger, peak.instant), *outside),
+        phase_peaks=tuple((phase.name, max(totals[phase.first : phase.end])) for phase in timeline.phases),
+        allocated_bytes=peak.nbytes,
+        reserved_bytes=reserved,
+        device_bytes=reserved + context,
+        capacity_bytes=capacity,
+        given_limit_bytes=given,
+        compare=config.budget.compare,
+    )
+
+
+def _blocks_at(timeline: Timeline, ledger: Ledger, instant: int) -> list[tuple[int, int]]:
+    return [
+        block
+        for handle, allocation in enumerate(timeline.allocations)
+        if allocation.alive_at(instant)
+        for block in ledger.blocks(handle, allocation.nbytes)
+    ]
+
+
+def _not_included(config: Config) -> list[str]:
+    """What a run may need on top, as far as it applies to this one."""
+    missing = [
+        "fragmentation: free pieces of reserved memory that fit no later request",
+        "scratch memory inside kernels (attention backward, reductions, sorting)",
+        "the attention block mask, built once per step",
+        "forward temporaries inside a draft layer (the loss section has them)",
+        "the next batch while it overlaps the current one, logging and checkpoint saving",
+    ]
+    if LossRequest.of(config).needs_teacher and config.batch.loss_tokens >= config.batch.total_seq_len:
+        missing.append(
+            "teacher logits of the whole context, if the code computes them before it picks the loss tokens "
+            "(speculators does when there are at least as many tokens as context)"
+        )
+    if config.step.execution == "compiled":
+        missing.append("torch.compile: autotuning and the first, slower step")
+    if any(group.role == "target" for group in config.hardware.groups):
+        missing.append("communication buffers (NCCL) for the hidden states between GPUs")
+        missing.append("the target's attention and state caches")
+    return missing

@@ -1,0 +1,1 @@
+"""Data with a source per number: what torch sees on each GPU."""
