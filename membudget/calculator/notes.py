@@ -5,6 +5,7 @@ Every sentence is computed by planning the changed configuration; nothing is pri
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from membudget.calculator.loss import LossRequest, price_loss, with_method
@@ -17,7 +18,11 @@ from membudget.units import format_gb
 SUMMED = frozenset({"chunked", "chunked_slices"})
 """Methods that add chunk losses up under plain autograd."""
 
-ALTERNATIVES = ("chunked_checkpoint", "grad_in_forward", "fused_head", "fused_head_grad_in_forward")
+SAVING = frozenset({"whole", *SUMMED})
+"""Methods under which autograd saves vocabulary-sized tensors."""
+
+ON_LOGITS = ("chunked", "chunked_checkpoint", "grad_in_forward")
+ON_HIDDEN_STATES = ("fused_head", "fused_head_grad_in_forward")
 """Methods that keep objective and gradient exact, from the smallest change of the code to the largest."""
 
 DEFAULT_CHUNK = 4096
@@ -64,25 +69,40 @@ def _same(left: int, right: int) -> bool:
 
 def alternative_notes(config: Config, *, name: str, limit_bytes: int | None) -> list[str]:
     """The same objective by methods with exact gradients, each planned in full."""
-    notes = []
-    for method in ALTERNATIVES:
-        changed = with_loss_method(config, method)
-        gpu = _drafter(make_plan(changed, name=name, limit_bytes=limit_bytes))
-        verdict = "fits" if gpu.fits else f"over by {format_gb(-gpu.margin_bytes)}"
-        chunk = next(term.chunk for _, term in changed.loss.terms())
-        notes.append(
-            f"every term by {method}, chunk {chunk:,}: {format_gb(gpu.compared_bytes)} {gpu.compare}, {verdict} "
-            f"(same objective, exact gradients)"
-        )
-    return notes
+    return [
+        _alternative_note(changed, names, _drafter(make_plan(changed, name=name, limit_bytes=limit_bytes)))
+        for names, changed in alternatives(config)
+    ]
 
 
-def with_loss_method(config: Config, method: str) -> Config:
-    """The configuration with every term of the loss computed by one chunking method."""
+def alternatives(config: Config) -> Iterator[tuple[list[str], Config]]:
+    """Names of the terms that change, and the changed configuration.
+
+    On logits only terms change that save vocabulary-sized tensors; logits go only when every term lets go.
+    """
+    saving = [name for name, term in config.loss.terms() if term.method in SAVING]
+    every = [name for name, _ in config.loss.terms()]
+    for method in (*ON_LOGITS, *ON_HIDDEN_STATES):
+        names = saving if method in ON_LOGITS else every
+        if any(getattr(config.loss, name).method != method for name in names):
+            yield names, with_loss_method(config, names, method)
+
+
+def _alternative_note(changed: Config, names: list[str], gpu: GpuPlan) -> str:
+    term: Term = getattr(changed.loss, names[0])
+    verdict = "fits" if gpu.fits else f"over by {format_gb(-gpu.margin_bytes)}"
+    return (
+        f"same objective, exact gradients: {' + '.join(names)} by {term.method}, chunk {term.chunk:,}: "
+        f"{format_gb(gpu.compared_bytes)} {gpu.compare}, {verdict}"
+    )
+
+
+def with_loss_method(config: Config, names: list[str], method: str) -> Config:
+    """The configuration with some terms of the loss computed by one chunking method."""
     chunks = [term.chunk for _, term in config.loss.terms() if term.chunk is not None]
     chunk = min(chunks, default=min(DEFAULT_CHUNK, config.batch.loss_tokens))
     terms: dict[str, Term] = {
-        name: term.model_copy(update={"method": method, "chunk": chunk}) for name, term in config.loss.terms()
+        name: getattr(config.loss, name).model_copy(update={"method": method, "chunk": chunk}) for name in names
     }
     loss: Loss = config.loss.model_copy(update=terms)
     return config.model_copy(update={"loss": loss})

@@ -1,0 +1,1 @@
+"""The command line: one short file per command, wired in app.py; no arithmetic here."""

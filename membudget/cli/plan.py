@@ -1,0 +1,42 @@
+"""`membudget plan`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from membudget.cli.arguments import choose, parse_limit
+from membudget.cli.options import Color, Limit, Output, screen_for
+from membudget.cli.outcome import Outcome
+from membudget.cli.pricing import price
+
+EXAMPLES = """\b
+Examples:
+  membudget plan ddtree.yaml
+  membudget plan run.yaml --limit "95 GB" --explain
+"""
+
+
+def plan(
+    config: Annotated[str, typer.Argument(metavar="CONFIG", help="A file, or the name of a shipped profile.")],
+    limit: Limit = None,
+    format_: Annotated[str, typer.Option("--format", metavar="table|json|markdown", help="How to print it.")] = "table",
+    explain: Annotated[bool, typer.Option("--explain", help="Show each formula with its numbers.")] = False,
+    output: Output = None,
+    color: Color = "auto",
+) -> Outcome:
+    """Show what a training step needs, item by item.
+
+    Per GPU: what is alive at the peak and why, the phases, the totals, the limit and the verdict.
+    Ends in 0 even when over the limit: it reports. `membudget check` judges.
+    """
+    from membudget.calculator.notes import plan_with_notes
+    from membudget.config.load import find_config
+    from membudget.report.reporters import PLAN_REPORTERS
+
+    report = choose("--format", format_, PLAN_REPORTERS)
+    screen = screen_for(color, output, explain=explain)
+    limit_bytes = parse_limit(limit)
+    _, result = price(find_config(config), limit_bytes, plan_with_notes)
+    return Outcome(report(result, screen), output=output)

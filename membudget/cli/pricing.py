@@ -1,0 +1,48 @@
+"""A CONFIG argument -> the plan of that run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from membudget.errors import ConfigError, Problem, UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from membudget.calculator.result import Plan
+    from membudget.config.load import LoadedConfig
+    from membudget.config.models import Config
+
+
+class Planner(Protocol):
+    """make_plan, or plan_with_notes."""
+
+    def __call__(self, config: Config, *, name: str, limit_bytes: int | None = None) -> Plan: ...
+
+
+def price(path: str | Path, limit_bytes: int | None, planner: Planner) -> tuple[LoadedConfig, Plan]:
+    """Read a configuration file and price its run. Raises ConfigError with the position of every problem."""
+    from membudget.config.load import load
+
+    loaded = load(path)
+    problems = _unknown_gpus(loaded)
+    if problems:
+        raise ConfigError(problems)
+    try:
+        return loaded, planner(loaded.config, name=loaded.name, limit_bytes=limit_bytes)
+    except UsageError as error:
+        raise ConfigError([Problem(loaded.file, 0, 0, str(error))]) from error
+
+
+def _unknown_gpus(loaded: LoadedConfig) -> list[Problem]:
+    from membudget.catalog.gpus import find_gpu
+
+    problems = []
+    for index, group in enumerate(loaded.config.hardware.groups):
+        try:
+            if group.gpu is not None:
+                find_gpu(group.gpu)
+        except UsageError as error:
+            line, column = loaded.positions.get(("hardware", "groups", index, "gpu"), (0, 0))
+            problems.append(Problem(loaded.file, line, column, str(error)))
+    return problems

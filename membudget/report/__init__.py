@@ -1,0 +1,1 @@
+"""Results -> text: one file per format, and the tables of formats in reporters.py."""

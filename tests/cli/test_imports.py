@@ -1,0 +1,44 @@
+"""What is not imported, proved in a fresh interpreter, and that the proof can fail."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+HEAVY = ("torch", "numpy", "rich")
+
+
+def imported(statement: str, names: tuple[str, ...], folder: Path) -> set[str]:
+    """Those of the modules that a statement imports in a fresh interpreter."""
+    code = f"import sys\n{statement}\nprint('\\n#', *[n for n in {names!r} if n in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=folder, check=True)
+    return set(done.stdout.rpartition("#")[2].split())
+
+
+def command(*words: str) -> str:
+    return f"from membudget.cli.app import main\nassert main({list(words)!r}) == 0"
+
+
+def test_plan_check_and_loss_import_nothing_heavy(folder: Path) -> None:
+    sizes = ("--tokens", "64", "--vocab", "100", "--hidden", "8")
+    lines = [
+        command("plan", "small.yaml", "--format", "json"),
+        command("check", "small.yaml"),
+        command("loss", "kl", *sizes, "--format", "json"),
+    ]
+    assert imported("\n".join(lines), HEAVY, folder) == set()
+
+
+def test_a_table_imports_rich_and_help_does_not(folder: Path) -> None:
+    assert imported(command("plan", "small.yaml"), HEAVY, folder) == {"rich"}
+    assert imported(command("--help") + "\n" + command("loss", "--help"), HEAVY, folder) == set()
+
+
+def test_the_detector_detects(folder: Path) -> None:
+    assert imported("import numpy", HEAVY, folder) == {"numpy"}
+
+
+def test_version_imports_next_to_nothing(folder: Path) -> None:
+    names = ("typer", "pydantic", "yaml", *HEAVY)
+    assert imported(command("--version"), names, folder) == set()
