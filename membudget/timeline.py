@@ -8,7 +8,7 @@ event 7 is alive at instants 3, 4, 5 and 6. Everything else in this package read
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate
 
 from membudget.dtypes import ITEMSIZE
@@ -58,6 +58,8 @@ class Allocation:
     born: int
     dies: int | None
     """The event that frees it; None when it outlives the timeline."""
+    count: int = 1
+    """How many equal blocks stand behind it: repeated chunks are recorded as one allocation."""
 
     def alive_at(self, instant: int) -> bool:
         return self.born <= instant and (self.dies is None or instant < self.dies)
@@ -114,12 +116,29 @@ class Timeline:
     def alive_at(self, instant: int) -> list[Allocation]:
         return [a for a in self.allocations if a.alive_at(instant)]
 
+    def events(self) -> list[int]:
+        """What happens, in order: i where allocation i is born, ~i where it is freed."""
+        events = [0] * self.num_instants
+        for index, allocation in enumerate(self.allocations):
+            events[allocation.born] = index
+            if allocation.dies is not None:
+                events[allocation.dies] = ~index
+        return events
+
+    def until(self, last_phase: str) -> Timeline:
+        """The timeline cut off after a phase."""
+        end = next(phase.end for phase in self.phases if phase.name == last_phase)
+        allocations = tuple(
+            a if a.dies is None or a.dies < end else replace(a, dies=None) for a in self.allocations if a.born < end
+        )
+        return Timeline(allocations, tuple(phase for phase in self.phases if phase.end <= end), end)
+
 
 class Recorder:
     """Collects events; phases begin where `phase` is called and end where the next one begins."""
 
     def __init__(self, phase: str = "step") -> None:
-        self._allocations: list[tuple[str, str, int, tuple[int, ...], str, str, str, str, int]] = []
+        self._allocations: list[tuple[str, str, int, tuple[int, ...], str, str, str, str, int, int]] = []
         self._dies: dict[int, int] = {}
         self._phases: list[tuple[str, int]] = [(phase, 0)]
         self._clock = 0
@@ -136,12 +155,30 @@ class Recorder:
         formula: str = "",
         values: str = "",
         provenance: str = "exact",
+        count: int = 1,
     ) -> int:
         """Record an allocation; the returned handle is what `free` takes."""
-        self._allocations.append((name, category, nbytes, shape, dtype, formula, values, provenance, self._clock))
+        self._allocations.append(
+            (name, category, nbytes, shape, dtype, formula, values, provenance, self._clock, count)
+        )
         self._clock += 1
         self.total_bytes += nbytes
         return len(self._allocations) - 1
+
+    def repeat(self, allocation: Allocation) -> int:
+        """Record an allocation of another timeline."""
+        a = allocation
+        return self.allocate(
+            a.name,
+            a.category,
+            a.nbytes,
+            shape=a.shape,
+            dtype=a.dtype,
+            formula=a.formula,
+            values=a.values,
+            provenance=a.provenance,
+            count=a.count,
+        )
 
     def free(self, handle: int) -> None:
         """Record the end of an allocation; freeing twice is a programming error."""
@@ -174,8 +211,9 @@ class Recorder:
                 provenance,
                 born,
                 self._dies.get(handle),
+                count,
             )
-            for handle, (name, category, nbytes, shape, dtype, formula, values, provenance, born) in enumerate(
+            for handle, (name, category, nbytes, shape, dtype, formula, values, provenance, born, count) in enumerate(
                 self._allocations
             )
         )

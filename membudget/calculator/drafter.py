@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from membudget.calculator import activations as acts
 from membudget.calculator.activations import Activation, Dtypes, Sizes
 from membudget.calculator.items import Ledger
-from membudget.calculator.loss import LossRequest, LossSection
+from membudget.calculator.loss import LossSection
+from membudget.calculator.loss_request import LossRequest
 from membudget.calculator.optimizer import Share, master_weights, states, step_temporaries
 from membudget.calculator.overhead import workspace_bytes
 from membudget.calculator.parameters import (

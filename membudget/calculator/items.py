@@ -63,10 +63,9 @@ class Ledger:
         for handle in handles:
             self.recorder.free(handle)
 
-    def blocks(self, handle: int, nbytes: int) -> tuple[tuple[int, int], ...]:
-        """The blocks behind an allocation; itself, when it was recorded elsewhere."""
-        entry = self.entries.get(handle)
-        return entry.blocks if entry else ((nbytes, 1),)
+    def blocks(self, handle: int, allocation: Allocation) -> tuple[tuple[int, int], ...]:
+        """The blocks behind an allocation, also when it was recorded elsewhere."""
+        return (self.entries.get(handle) or _entry_of(allocation)).blocks
 
     def _record(
         self,
@@ -112,7 +111,8 @@ def items_at(timeline: Timeline, ledger: Ledger, instant: int) -> list[Item]:
 
 
 def _entry_of(allocation: Allocation) -> Entry:
-    return Entry(((allocation.nbytes, 1),), allocation.formula, allocation.values, 1)
+    block = allocation.nbytes // allocation.count
+    return Entry(((block, allocation.count),), allocation.formula, allocation.values, allocation.count)
 
 
 def _merge(name: str, category: str, parts: list[tuple[Allocation, Entry]]) -> Item:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from membudget.calculator.loss import LossRequest, price_loss, with_method
+from membudget.calculator.loss import price_loss
+from membudget.calculator.loss_request import LossRequest, with_method
 from membudget.calculator.plan import make_plan
 from membudget.calculator.result import GpuPlan, LossPrice, Plan
 from membudget.config.loss import Loss, Term

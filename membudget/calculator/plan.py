@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from membudget.calculator.drafter import DrafterStep
 from membudget.calculator.items import Ledger, items_at
-from membudget.calculator.loss import LossRequest
+from membudget.calculator.loss_request import LossRequest
 from membudget.calculator.overhead import runtime_items, segment_bytes
 from membudget.calculator.result import GpuPlan, Plan
 from membudget.calculator.target import target_ledger
@@ -77,7 +77,7 @@ def _blocks_at(timeline: Timeline, ledger: Ledger, instant: int) -> list[tuple[i
         block
         for handle, allocation in enumerate(timeline.allocations)
         if allocation.alive_at(instant)
-        for block in ledger.blocks(handle, allocation.nbytes)
+        for block in ledger.blocks(handle, allocation)
     ]
 
 

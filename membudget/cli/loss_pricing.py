@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from membudget.calculator.loss import LossRequest, check_chunks, price_loss, with_method
+from membudget.calculator.loss import price_loss
+from membudget.calculator.loss_request import LossRequest, with_method
 from membudget.cli.loss_terms import TermFlags, build_terms, check_flags, chosen_methods, chosen_terms
-from membudget.config.loss import CHUNKING_METHODS
 from membudget.errors import UsageError
 from membudget.report.loss_result import LossReport
 
@@ -46,8 +46,6 @@ def compare(names: Iterable[str], method: str, settings: LossSettings, flags: Te
     _check_sizes(settings, flags)
     chunk = settings.chunk or min(DEFAULT_CHUNK, settings.tokens)
     whole = _request(terms, settings, flags)
-    if CHUNKING_METHODS.intersection(methods):
-        check_chunks(with_method(whole, "chunked", chunk))
     prices, skipped = _price_all(whole, methods, chunk)
     return LossReport(
         tokens=settings.tokens,

@@ -71,7 +71,8 @@ def test_what_others_record_is_listed_too() -> None:
     ledger = Ledger(Recorder())
     handle = ledger.recorder.allocate("logits", "logits", 1024, shape=(Dim(2, "tokens"), 256), dtype="bf16")
     assert ledger_lines(ledger) == [("logits", 1024, 1, "tokens x 256 x 2 B", "2 x 256 x 2 B")]
-    assert ledger.blocks(handle, 1024) == ((1024, 1),)
+    (allocation,) = ledger.recorder.build().allocations
+    assert ledger.blocks(handle, allocation) == ((1024, 1),)
 
 
 counts = st.integers(1, 4)
@@ -91,5 +92,5 @@ def test_lines_and_blocks_add_up_to_what_is_alive(groups: list[tuple[str, int, i
         items = items_at(timeline, ledger, instant)
         assert sum(item.nbytes for item in items) == total
         assert len({item.name for item in items}) == len(items)
-    blocks = [ledger.blocks(h, a.nbytes) for h, a in enumerate(timeline.allocations)]
+    blocks = [ledger.blocks(h, a) for h, a in enumerate(timeline.allocations)]
     assert [sum(b * n for b, n in each) for each in blocks] == [a.nbytes for a in timeline.allocations]

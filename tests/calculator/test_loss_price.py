@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from membudget.calculator.loss import MAX_CHUNKS, LossRequest, price_loss, with_method
+from membudget.calculator.loss import price_loss
+from membudget.calculator.loss_request import LossRequest, with_method
 from membudget.config.loss import (
     CHUNKING_METHODS,
     Cap,
@@ -140,11 +141,10 @@ def test_the_incident() -> None:
     assert (logits.formula, logits.values) == ("tokens x vocab x 2 B", "24,576 x 248,320 x 2 B")
 
 
-def test_thousands_of_chunks_are_refused() -> None:
-    with pytest.raises(UsageError, match="choose a chunk of at least 25 tokens"):
-        price_loss(request(("kl",), "chunked", chunk=1, tokens=100_000))
-    fits = request(("kl",), "chunked", chunk=1, tokens=MAX_CHUNKS)
-    assert fits.num_chunks == MAX_CHUNKS
+def test_thousands_of_chunks_of_two_sizes_are_refused() -> None:
+    two_sizes = (("kl", Kl(method="chunked", chunk=1)), ("tv", Tv(method="chunked", chunk=3)))
+    with pytest.raises(UsageError, match="choose a chunk of at least 25 tokens, or one chunk for all terms"):
+        price_loss(LossRequest(two_sizes, tokens=100_000, vocab=512, hidden=64))
 
 
 def test_everything_is_freed_but_gradients() -> None:

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from membudget.calculator.loss import MAX_CHUNKS
 from membudget.cli.app import main
 from membudget.cli.loss_terms import METHODS, TermFlags, build_terms
 from membudget.config.loss import TERMS, CrossEntropy, Jsd, KlTopK
@@ -141,11 +140,11 @@ def test_refusals(words: list[str], message: str, capsys: Capture) -> None:
     assert err.count("\n") == 1
 
 
-def test_too_many_chunks_names_the_smallest_chunk_that_works(capsys: Capture) -> None:
-    words = ["kl", "--tokens", str(2 * MAX_CHUNKS + 1), "--vocab", "8", "--hidden", "8", "--method", "chunked"]
-    assert main(["loss", *words, "--chunk", "2"]) == 2
-    assert "at least 3 tokens" in capsys.readouterr().err
-    assert rows(capsys, *words, "--chunk", "3")["chunked"]["chunk"] == 3
+def test_thousands_of_chunks_are_priced_at_once(capsys: Capture) -> None:
+    words = ["kl", "--tokens", "100000", "--vocab", "8", "--hidden", "8", "--method", "chunked", "--format", "json"]
+    assert main(["loss", *words, "--chunk", "1"]) == 0
+    (row,) = json.loads(capsys.readouterr().out)["results"]
+    assert row["held_bytes"] > 100_000 * 2 * 512
 
 
 def test_methods_that_do_not_chunk_need_no_chunk(capsys: Capture) -> None:

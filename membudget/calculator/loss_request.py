@@ -1,0 +1,92 @@
+"""What is asked of a loss section: terms, sizes, and what the caller keeps."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import groupby
+from typing import Literal
+
+from membudget.config.loss import CHUNKING_METHODS, TEACHER_TERMS, Term
+from membudget.config.models import Config
+from membudget.programs.section import Group
+from membudget.programs.terms import TermSettings
+
+Keep = Literal["none", "logits", "targets", "both"]
+
+
+@dataclass(frozen=True)
+class LossRequest:
+    """Terms over shared logits [tokens, vocab], computed from hidden states [tokens, hidden]."""
+
+    terms: tuple[tuple[str, Term], ...]
+    tokens: int
+    vocab: int
+    hidden: int
+    logits_dtype: str = "bf16"
+    keep: Keep = "both"
+    """What the caller still refers to at backward."""
+    train_head: bool = False
+    labels: Literal["data", "targets"] = "data"
+    autocast: bool = False
+    """Whether the loss runs inside the autocast region."""
+
+    @classmethod
+    def of(cls, config: Config) -> LossRequest:
+        """The loss of a configured training step."""
+        return cls(
+            terms=tuple(config.loss.terms()),
+            tokens=config.batch.loss_tokens,
+            vocab=config.model.logits_size,
+            hidden=config.model.hidden_size,
+            logits_dtype=config.precision.compute,
+            keep=config.step.keep,
+            train_head=config.model.train_lm_head,
+            labels=config.loss.labels,
+            autocast=config.loss.autocast,
+        )
+
+    def with_tokens(self, tokens: int) -> LossRequest:
+        """The same section over another number of tokens."""
+        return self if tokens == self.tokens else replace(self, tokens=tokens)
+
+    @property
+    def groups(self) -> tuple[Group, ...]:
+        """Neighbouring terms with one method and chunk are computed together."""
+        together = groupby(self.terms, key=lambda named: (named[1].method, named[1].chunk or 0))
+        return tuple(
+            Group(tuple(_settings(name, term, self.autocast) for name, term in members), method, chunk)
+            for (method, chunk), members in together
+        )
+
+    @property
+    def needs_teacher(self) -> bool:
+        return self.labels == "targets" or any(name in TEACHER_TERMS for name, _ in self.terms)
+
+    @property
+    def num_chunks(self) -> int:
+        """Chunks of the term that has the most."""
+        return max((-(-self.tokens // term.chunk) for _, term in self.terms if term.chunk), default=1)
+
+
+def _settings(name: str, term: Term, autocast: bool) -> TermSettings:
+    """Inside an autocast region softmaxes run in fp32 whatever was asked for."""
+    return TermSettings(
+        name,
+        weight=term.weight,
+        softmax_dtype="fp32" if term.softmax_dtype == "fp32" or autocast else None,
+        temperature=term.temperature,
+        upcast=getattr(term, "upcast", False),
+        autocast=autocast,
+        beta=getattr(term, "beta", 0.5),
+        k=getattr(term, "k", 128),
+    )
+
+
+def with_method(request: LossRequest, method: str, chunk: int | None) -> LossRequest:
+    """The same terms, all by one method; `chunk` is dropped where the method does not chunk."""
+    chunk = chunk if method in CHUNKING_METHODS else None
+    terms = tuple(
+        (name, type(term).model_validate({**term.model_dump(), "method": method, "chunk": chunk}))
+        for name, term in request.terms
+    )
+    return replace(request, terms=terms)
