@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from membudget.calculator import activations as acts
 from membudget.calculator.activations import Activation, Dtypes, Sizes
+from membudget.calculator.drafter_parts import config_groups, layer_runs
 from membudget.calculator.items import Ledger
 from membudget.calculator.loss import LossSection
 from membudget.calculator.loss_request import LossRequest
@@ -15,38 +16,15 @@ from membudget.calculator.parameters import (
     Group,
     Tensors,
     frozen_tables,
-    trainable_groups,
+    logits_dim,
     vocabulary_buffers,
 )
 from membudget.catalog.gpus import Gpu
 from membudget.config.models import Config
-from membudget.timeline import Dim, Recorder
-
-UNFOLDED_LAYERS = 32
-"""Up to so many layers are recorded one by one. Of more, the first and the last are, and those between as
-one block: from layer to layer what is alive changes by the same amount, so the peak is at the first or last."""
+from membudget.timeline import Recorder
 
 TRAINING_WORKSPACES = 2
 """One cuBLAS workspace for the thread that runs forward, one for the autograd thread that runs backward."""
-
-
-def layer_runs(num_layers: int) -> list[int]:
-    """Lengths of the runs of layers that are recorded together, in forward order."""
-    return [1] * num_layers if num_layers <= UNFOLDED_LAYERS else [1, num_layers - 2, 1]
-
-
-def config_groups(config: Config) -> tuple[Group, ...]:
-    """The trained tensors of this configuration."""
-    model = config.model
-    return trainable_groups(
-        hidden_size=model.hidden_size,
-        intermediate_size=model.intermediate_size,
-        num_attention_heads=model.num_attention_heads,
-        num_key_value_heads=model.num_key_value_heads,
-        head_dim=model.head_dim,
-        num_target_layers=len(model.target_layer_ids),
-        trained_head_size=model.logits_size if model.train_lm_head else 0,
-    )
 
 
 class DrafterStep:
@@ -246,7 +224,8 @@ class DrafterStep:
         compute = self.dtypes.compute
         if stored == compute:
             return []
-        rows = Dim(self.config.model.logits_size, "vocab")
+        model = self.config.model
+        rows = logits_dim(vocab_size=model.vocab_size, logits_size=model.logits_size)
         weight = Tensors(name, (rows, self.sizes.hidden))
         return self._allocate([Activation(f"{compute} copy of {name}", (weight,), compute)])
 

@@ -101,13 +101,12 @@ def price_loss(request: LossRequest) -> LossPrice:
     forward = next(phase for phase in timeline.phases if phase.name == "forward")
     methods = {term.method for _, term in request.terms}
     chunks = {term.chunk for _, term in request.terms}
-    dtypes = {settings.softmax_dtype or "native" for group in request.groups for settings in group.terms}
     return LossPrice(
         terms=tuple(name for name, _ in request.terms),
         method=_only(methods),
         chunk=next(iter(chunks)) if len(chunks) == 1 else None,
         logits_dtype=request.logits_dtype,
-        softmax_dtype=_only(dtypes),
+        softmax_dtype=_softmax_dtype(request),
         held_bytes=totals[forward.end - 1],
         forward_peak_bytes=timeline.peak(("targets", "forward")).nbytes,
         backward_peak_bytes=timeline.peak(("backward",)).nbytes,
@@ -115,6 +114,13 @@ def price_loss(request: LossRequest) -> LossPrice:
         provenance="modelled" if methods & MODELLED_METHODS else "exact",
         timeline=timeline,
     )
+
+
+def _softmax_dtype(request: LossRequest) -> str:
+    """That of the terms with softmaxes of their own; of cross_entropy only when it is alone."""
+    settings = [settings for group in request.groups for settings in group.terms]
+    own = [each for each in settings if each.name != "cross_entropy"] or settings
+    return _only(each.softmax_dtype or "native" for each in own)
 
 
 def _only(values: Iterable[str]) -> str:

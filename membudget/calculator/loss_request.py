@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Literal
 
+from membudget.calculator.parameters import logits_dim
 from membudget.config.loss import CHUNKING_METHODS, TEACHER_TERMS, Term
 from membudget.config.models import Config
 from membudget.programs.section import Group
@@ -36,7 +37,7 @@ class LossRequest:
         return cls(
             terms=tuple(config.loss.terms()),
             tokens=config.batch.loss_tokens,
-            vocab=config.model.logits_size,
+            vocab=logits_dim(vocab_size=config.model.vocab_size, logits_size=config.model.logits_size),
             hidden=config.model.hidden_size,
             logits_dtype=config.precision.compute,
             keep=config.step.keep,

@@ -45,8 +45,8 @@ class _Run:
         self._loss: Tensor | None = None
 
     def _external(self, name: str, rows: int, columns: int, *, requires_grad: bool = False) -> Tensor:
-        row_name = "vocab" if name.endswith("weight") else "tokens"
-        shape = (Dim(rows, row_name), Dim(columns, "hidden_size"))
+        named = rows if isinstance(rows, Dim) else Dim(rows, "vocab" if name.endswith("weight") else "tokens")
+        shape = (named, Dim(columns, "hidden_size"))
         return self.ops.external(name, shape, self.request.logits_dtype, requires_grad=requires_grad)
 
     def _make_heads(self) -> Heads[Tensor]:

@@ -29,13 +29,25 @@ ON_HIDDEN_STATES = ("fused_head", "fused_head_grad_in_forward")
 DEFAULT_CHUNK = 4096
 """Tokens per chunk of an alternative when the configuration names no chunk."""
 
+FEWEST_CHUNKS = 6
+"""With few tokens the chunk of an alternative is smaller, so that there are at least so many."""
+
+APPROXIMATE = (
+    "kl_topk leaves out the teacher's tail beyond its k tokens: its gradient is approximate, "
+    "and how far off it is depends on the data"
+)
+
 
 def plan_with_notes(config: Config, *, name: str, limit_bytes: int | None = None) -> Plan:
     """make_plan, and what is worth saying about the loss."""
     plan = make_plan(config, name=name, limit_bytes=limit_bytes)
     notes = chunk_notes(LossRequest.of(config))
+    if config.loss.kl_topk is not None:
+        notes.append(APPROXIMATE)
     if not _drafter(plan).fits:
-        notes += alternative_notes(config, name=name, limit_bytes=limit_bytes)
+        notes += alternative_notes(config, _drafter(plan), limit_bytes=limit_bytes)
+    if any(gpu.role == "target" and not gpu.fits for gpu in plan.gpus):
+        notes.append("a target GPU is over: with more target GPUs each holds a smaller share of the weights")
     return replace(plan, notes=tuple(notes))
 
 
@@ -43,8 +55,7 @@ def chunk_notes(request: LossRequest) -> list[str]:
     """For terms whose chunk losses are summed: what is held, beside what one pass holds."""
     notes = []
     for name, term in request.terms:
-        if term.method in SUMMED:
-            assert term.chunk is not None
+        if term.method in SUMMED and term.chunk is not None and term.chunk < request.tokens:
             alone = replace(request, terms=((name, term),))
             notes.append(_chunk_note(name, term.chunk, price_loss(alone), price_loss(_whole(alone))))
     return notes
@@ -68,12 +79,17 @@ def _same(left: int, right: int) -> bool:
     return abs(left - right) < 2**20
 
 
-def alternative_notes(config: Config, *, name: str, limit_bytes: int | None) -> list[str]:
-    """The same objective by methods with exact gradients, each planned in full."""
-    return [
-        _alternative_note(changed, names, _drafter(make_plan(changed, name=name, limit_bytes=limit_bytes)))
-        for names, changed in alternatives(config)
-    ]
+def alternative_notes(config: Config, gpu: GpuPlan, *, limit_bytes: int | None) -> list[str]:
+    """The same objective by other methods, each planned in full: those that fit first, none that needs more."""
+    fitting: list[str] = []
+    short: list[str] = []
+    for names, changed in alternatives(config):
+        other = _drafter(make_plan(changed, name="", limit_bytes=limit_bytes))
+        if other.compared_bytes < gpu.compared_bytes:
+            (fitting if other.fits else short).append(_alternative_note(changed, names, other))
+    if not fitting:
+        short.append("no method of the loss alone is enough: something else has to become smaller")
+    return fitting + short
 
 
 def alternatives(config: Config) -> Iterator[tuple[list[str], Config]]:
@@ -91,17 +107,18 @@ def alternatives(config: Config) -> Iterator[tuple[list[str], Config]]:
 
 def _alternative_note(changed: Config, names: list[str], gpu: GpuPlan) -> str:
     term: Term = getattr(changed.loss, names[0])
-    verdict = "fits" if gpu.fits else f"over by {format_gb(-gpu.margin_bytes)}"
-    return (
-        f"same objective, exact gradients: {' + '.join(names)} by {term.method}, chunk {term.chunk:,}: "
-        f"{format_gb(gpu.compared_bytes)} {gpu.compare}, {verdict}"
-    )
+    total = f"{format_gb(gpu.compared_bytes)} {gpu.compare}"
+    change = f"{{method: {term.method}, chunk: {term.chunk}}} for {', '.join(names)}"
+    if gpu.fits:
+        return f"FITS, same objective and gradients: {change} -> {total}"
+    return f"not enough: {change} -> {total}, over by {format_gb(-gpu.margin_bytes)}"
 
 
 def with_loss_method(config: Config, names: list[str], method: str) -> Config:
     """The configuration with some terms of the loss computed by one chunking method."""
-    chunks = [term.chunk for _, term in config.loss.terms() if term.chunk is not None]
-    chunk = min(chunks, default=min(DEFAULT_CHUNK, config.batch.loss_tokens))
+    tokens = config.batch.loss_tokens
+    chunks = [term.chunk for _, term in config.loss.terms() if term.chunk is not None and term.chunk < tokens]
+    chunk = min(chunks, default=min(DEFAULT_CHUNK, max(1, tokens // FEWEST_CHUNKS)))
     terms: dict[str, Term] = {
         name: getattr(config.loss, name).model_copy(update={"method": method, "chunk": chunk}) for name in names
     }

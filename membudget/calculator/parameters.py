@@ -69,12 +69,12 @@ def trainable_groups(
     num_key_value_heads: int,
     head_dim: int,
     num_target_layers: int,
-    trained_head_size: int = 0,
+    trained_head: Dim | None = None,
 ) -> tuple[Group, ...]:
     """Trained tensors of a DFlash drafter; those of a layer once, with `per_layer` set.
 
     fc [H, N_t*H]; per layer q [n_q, H], k and v [n_kv, H], o [H, n_q], gate and up [I, H], down [H, I],
-    two norms [H] and two norms [head_dim]; two more norms [H]; `trained_head_size` rows of lm_head if any.
+    two norms [H] and two norms [head_dim]; two more norms [H]; `trained_head` rows of lm_head if any.
     """
     hidden = Dim(hidden_size, "hidden")
     width = Dim(intermediate_size, "intermediate")
@@ -97,8 +97,8 @@ def trainable_groups(
         ),
         Group("norms", (Tensors("hidden_norm, norm", (hidden,), 2),)),
     ]
-    if trained_head_size:
-        groups.append(Group("lm_head", (Tensors("lm_head", (Dim(trained_head_size, "vocab"), hidden)),)))
+    if trained_head is not None:
+        groups.append(Group("lm_head", (Tensors("lm_head", (trained_head, hidden)),)))
     return tuple(groups)
 
 
@@ -121,13 +121,18 @@ def frozen_tables(
     """
     hidden = Dim(hidden_size, "hidden")
     vocab = Dim(vocab_size, "vocab")
-    rows = vocab if logits_size == vocab_size else Dim(logits_size, "draft vocab")
+    rows = logits_dim(vocab_size=vocab_size, logits_size=logits_size)
     frozen = []
     for name in tables:
         frozen.append(Tensors(name, (vocab if name == "embed_tokens" else rows, hidden)))
         if name == "verifier_lm_head":
             frozen.append(Tensors("verifier_norm", (hidden,)))
     return tuple(frozen)
+
+
+def logits_dim(*, vocab_size: int, logits_size: int) -> Dim:
+    """Entries of one row of logits, named for the vocabulary they belong to."""
+    return Dim(logits_size, "vocab" if logits_size == vocab_size else "draft vocab")
 
 
 def vocabulary_buffers(*, vocab_size: int, logits_size: int) -> tuple[tuple[Tensors, str], ...]:

@@ -85,19 +85,20 @@ def _not_included(config: Config) -> list[str]:
     """What a run may need on top, as far as it applies to this one."""
     missing = [
         "fragmentation: free pieces of reserved memory that fit no later request",
-        "scratch memory inside kernels (attention backward, reductions, sorting)",
-        "the attention block mask, built once per step",
-        "forward temporaries inside a draft layer (the loss section has them)",
-        "the next batch while it overlaps the current one, logging and checkpoint saving",
+        "kernel scratch: attention backward, reductions, sorting",
+        "attention block mask: built once per step",
+        "forward temporaries of a draft layer: the loss section has its own",
+        "batch overlap: the next batch beside the current one",
+        "logging and checkpoint saving: copies made now and then",
     ]
     if LossRequest.of(config).needs_teacher and config.batch.loss_tokens >= config.batch.total_seq_len:
         missing.append(
-            "teacher logits of the whole context, if the code computes them before it picks the loss tokens "
-            "(speculators does when there are at least as many tokens as context)"
+            "full-context teacher logits: code may compute them before it picks the loss tokens, as speculators does "
+            "when there are at least as many tokens as context"
         )
     if config.step.execution == "compiled":
-        missing.append("torch.compile: autotuning and the first, slower step")
+        missing.append("torch.compile autotuning: the first, slower step")
     if any(group.role == "target" for group in config.hardware.groups):
-        missing.append("communication buffers (NCCL) for the hidden states between GPUs")
-        missing.append("the target's attention and state caches")
+        missing.append("NCCL buffers: hidden states travel between GPUs")
+        missing.append("target caches: attention and linear-attention state")
     return missing

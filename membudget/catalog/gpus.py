@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -40,12 +41,20 @@ def find_gpu(key: str) -> Gpu:
     gpus = _catalogue()
     if key in gpus:
         return gpus[key]
+    near = [f'"{near}"' for near in _nearest(key[:100], gpus)]
+    hint = f"did you mean {' or '.join(near)}?" if near else "see `membudget gpus`"
+    raise UsageError(f'no GPU "{key}" in the catalogue ({hint}); for another GPU give "memory", what torch sees on it')
+
+
+def _nearest(key: str, known: Iterable[str]) -> list[str]:
+    """Keys that begin with the word, then those that hold it, then those spelled alike; at most three."""
     from difflib import get_close_matches
 
-    wanted = key.strip().lower().replace(" ", "-").replace("_", "-")
-    near = [wanted] if wanted in gpus else get_close_matches(wanted, gpus, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(repr(k) for k in near)}?" if near else "see `membudget gpus`"
-    raise UsageError(f'no GPU "{key}" in the catalogue ({hint}); for another GPU give "memory", what torch sees on it')
+    wanted = "-".join(key.lower().replace("_", " ").replace("-", " ").split())
+    if not wanted:
+        return []
+    begin = [k for k in known if f"{k}-".startswith(f"{wanted}-")] or [k for k in known if k.startswith(wanted)]
+    return (begin or [k for k in known if wanted in k] or get_close_matches(wanted, known, n=3, cutoff=0.5))[:3]
 
 
 def list_gpus() -> tuple[Gpu, ...]:

@@ -26,7 +26,7 @@ def loss(
     hidden: options.Hidden,
     method: options.Method = "all",
     chunk: options.Chunk = None,
-    softmax_dtype: options.SoftmaxDtype = "native",
+    softmax_dtype: options.SoftmaxDtype = None,
     upcast: options.Upcast = False,
     temperature: options.Temperature = None,
     beta: options.Beta = None,
@@ -65,12 +65,14 @@ def loss(
     return Outcome(report(compare(terms, method, settings, flags), screen))
 
 
-def _flags(softmax_dtype: str, upcast: bool, temperature: str | None, beta: str | None, top_k: str | None) -> TermFlags:
+def _flags(
+    softmax_dtype: str | None, upcast: bool, temperature: str | None, beta: str | None, top_k: str | None
+) -> TermFlags:
     from membudget.cli.loss_terms import TermFlags
     from membudget.config.base import MAX_COUNT
 
     return TermFlags(
-        softmax_dtype=_one_of("--softmax-dtype", softmax_dtype, "native", "fp32"),
+        softmax_dtype=None if softmax_dtype is None else _one_of("--softmax-dtype", softmax_dtype, "native", "fp32"),
         upcast=True if upcast else None,
         temperature=None if temperature is None else parse_positive("--temperature", temperature),
         beta=None if beta is None else parse_positive("--beta", beta, below=1),

@@ -15,10 +15,16 @@ Chunk = Annotated[
     str | None,
     typer.Option("--chunk", metavar="N", help="Tokens per chunk. Default: 4096, at most the tokens."),
 ]
-SoftmaxDtype = Annotated[str, typer.Option("--softmax-dtype", metavar="native|fp32", help="Dtype of the softmaxes.")]
+SoftmaxDtype = Annotated[
+    str | None,
+    typer.Option(
+        "--softmax-dtype", metavar="native|fp32", help="Of the softmaxes; of cross_entropy only when it is alone."
+    ),
+]
 Upcast = Annotated[bool, typer.Option("--upcast", help="Cross entropy on logits.float(), an fp32 copy.")]
 Temperature = Annotated[
-    str | None, typer.Option("--temperature", metavar="T", help="Of the teacher's terms, if there are any.")
+    str | None,
+    typer.Option("--temperature", metavar="T", help="Of the teacher's terms; of the others when there is none."),
 ]
 Beta = Annotated[str | None, typer.Option("--beta", metavar="B", help="Of jsd, 0 < B < 1.")]
 TopK = Annotated[str | None, typer.Option("--top-k", metavar="K", help="Of kl_topk.")]

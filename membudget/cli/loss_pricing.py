@@ -56,6 +56,7 @@ def compare(names: Iterable[str], method: str, settings: LossSettings, flags: Te
         head=settings.head,
         labels=settings.labels,
         autocast=settings.autocast,
+        settings=tuple(flags.given()),
         prices=tuple(prices),
         whole=next((price for price in prices if price.method == "whole"), None) or price_loss(whole),
         skipped=tuple(skipped),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -21,11 +21,18 @@ METHODS: tuple[str, ...] = get_args(Method)
 class TermFlags:
     """Settings of the terms as given; None where a flag is absent."""
 
-    softmax_dtype: str = "native"
+    softmax_dtype: str | None = None
     upcast: bool | None = None
     temperature: float | None = None
     beta: float | None = None
     k: int | None = None
+
+    def given(self) -> Iterator[tuple[str, str | float | bool]]:
+        """What was given and does not show elsewhere."""
+        for name in ("upcast", "temperature", "beta", "k"):
+            value = getattr(self, name)
+            if value is not None:
+                yield name, value
 
 
 _FLAG_NAMES = {"upcast": "--upcast", "beta": "--beta", "k": "--top-k"}
@@ -65,7 +72,10 @@ def build_terms(names: tuple[str, ...], flags: TermFlags) -> tuple[tuple[str, Te
 
 def _term(name: str, names: tuple[str, ...], flags: TermFlags) -> Term:
     fields = _term_class(name).model_fields
-    settings: dict[str, Any] = {"softmax_dtype": flags.softmax_dtype}
+    settings: dict[str, Any] = {}
+    # F.cross_entropy has no such argument: beside other terms it stays in the dtype of its logits.
+    if flags.softmax_dtype is not None and (name != "cross_entropy" or len(names) == 1):
+        settings["softmax_dtype"] = flags.softmax_dtype
     # A temperature is of distillation: beside a teacher's term it leaves the others alone.
     if flags.temperature is not None and (name in TEACHER_TERMS or not TEACHER_TERMS.intersection(names)):
         settings["temperature"] = flags.temperature

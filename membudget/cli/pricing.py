@@ -25,24 +25,7 @@ def price(path: str | Path, limit_bytes: int | None, planner: Planner) -> tuple[
     from membudget.config.load import load
 
     loaded = load(path)
-    problems = _unknown_gpus(loaded)
-    if problems:
-        raise ConfigError(problems)
     try:
         return loaded, planner(loaded.config, name=loaded.name, limit_bytes=limit_bytes)
     except UsageError as error:
         raise ConfigError([Problem(loaded.file, 0, 0, str(error))]) from error
-
-
-def _unknown_gpus(loaded: LoadedConfig) -> list[Problem]:
-    from membudget.catalog.gpus import find_gpu
-
-    problems = []
-    for index, group in enumerate(loaded.config.hardware.groups):
-        try:
-            if group.gpu is not None:
-                find_gpu(group.gpu)
-        except UsageError as error:
-            line, column = loaded.positions.get(("hardware", "groups", index, "gpu"), (0, 0))
-            problems.append(Problem(loaded.file, line, column, str(error)))
-    return problems

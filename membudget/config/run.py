@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from membudget.config.base import Count, Name, PositiveSize, Section, Size
+from membudget.errors import UsageError
 
 FloatName = Literal["fp32", "bf16", "fp16"]
 
@@ -119,6 +120,16 @@ class GpuGroup(Section):
 
     memory: PositiveSize | None = None
     """What torch sees as the GPU's total memory, for a GPU that is not in the catalogue."""
+
+    @field_validator("gpu")
+    @classmethod
+    def _known_gpu(cls, key: str | None) -> str | None:
+        from membudget.catalog.gpus import find_gpu
+
+        try:
+            return key if key is None else find_gpu(key).key
+        except UsageError as error:
+            raise ValueError(str(error)) from None
 
     @model_validator(mode="after")
     def _one_source_of_memory(self) -> GpuGroup:

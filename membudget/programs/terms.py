@@ -32,10 +32,12 @@ class TermSettings:
 
 
 def cross_entropy(ops: Operators[T], logits: T, targets: T | None, labels: T, term: TermSettings) -> T:
-    """F.cross_entropy on the logits, or on their fp32 copy."""
+    """F.cross_entropy on the logits or on their fp32 copy; with a softmax dtype, the two steps it is made of."""
     x = ops.to(_tempered(ops, logits, term), "fp32") if term.upcast else _tempered(ops, logits, term)
     if term.autocast:
         return ops.nll_loss(ops.to(ops.log_softmax(x), "fp32"), labels)
+    if term.softmax_dtype is not None:
+        return ops.nll_loss(ops.log_softmax(x, term.softmax_dtype), labels)
     return ops.cross_entropy(x, labels)
 
 

@@ -22,6 +22,8 @@ class LossReport:
     labels: str
     """Where labels come from: data or targets."""
     autocast: bool
+    settings: tuple[tuple[str, str | float | bool], ...]
+    """Settings of terms that were given, by name: upcast, temperature, beta, k."""
     prices: tuple[LossPrice, ...]
     whole: LossPrice
     """The price in one pass, to compare with, whether it was asked for or not."""

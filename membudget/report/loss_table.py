@@ -44,14 +44,22 @@ def _settings(report: LossReport) -> str:
     chunks = sorted({price.chunk for price in report.prices if price.chunk is not None})
     parts = [
         f"logits {whole.logits_dtype}",
-        f"softmax {whole.softmax_dtype}",
+        f"softmax {whole.softmax_dtype}{_softmax_of(report)}",
         *(f"chunk {chunk:,} tokens" for chunk in chunks),
         f"head {report.head}",
         f"kept until backward: {report.keep}",
         f"labels from {report.labels}",
         *(["autocast"] if report.autocast else []),
+        *(name if value is True else f"{name} {value}" for name, value in report.settings),
     ]
     return "; ".join(parts)
+
+
+def _softmax_of(report: LossReport) -> str:
+    """cross_entropy beside other terms stays in the dtype of its logits."""
+    others = [term for term in report.terms if term != "cross_entropy"]
+    alone = len(others) in (0, len(report.terms)) or report.whole.softmax_dtype == "native"
+    return "" if alone else f" ({', '.join(others)})"
 
 
 def _table(report: LossReport, screen: Screen) -> Table:

@@ -9,8 +9,8 @@ from membudget.calculator.result import GROUPS, GpuPlan, Item
 from membudget.report.words import least_certain, plural
 
 _MOST_ROWS = {"logits and loss": 12}
-_MOST_ROWS_ELSEWHERE = 5
-_ALWAYS = frozenset({"logits", "targets", "workspace", "runtime"})
+_MOST_ROWS_ELSEWHERE = 4
+_ALWAYS = frozenset({"logits", "targets"})
 """Categories that are shown however small: they are what people look for."""
 
 
@@ -22,7 +22,7 @@ class Rows:
     nbytes: int
     provenance: str
     items: tuple[Item, ...]
-    """The largest first; small ones are one last item that says how many they are."""
+    """The largest first; small ones are one last item that says how many they are. Empty when all are small."""
 
 
 def rows(gpu: GpuPlan, *, everything: bool) -> Iterator[Rows]:
@@ -32,7 +32,7 @@ def rows(gpu: GpuPlan, *, everything: bool) -> Iterator[Rows]:
         if not items:
             continue
         most = len(items) if everything else _MOST_ROWS.get(group, _MOST_ROWS_ELSEWHERE)
-        least_bytes = 0 if everything else gpu.device_bytes // 100
+        least_bytes = 0 if everything else gpu.device_bytes * 3 // 100
         shown = _without_small(items, most, least_bytes)
         provenance = least_certain(item.provenance for item in items)
         yield Rows(group, sum(item.nbytes for item in items), provenance, tuple(shown))
@@ -41,6 +41,8 @@ def rows(gpu: GpuPlan, *, everything: bool) -> Iterator[Rows]:
 def _without_small(items: list[Item], most: int, least_bytes: int) -> list[Item]:
     large = [i for i, item in enumerate(items) if item.category in _ALWAYS or (i < most and item.nbytes >= least_bytes)]
     small = [item for i, item in enumerate(items) if i not in large]
+    if not large:
+        return []
     if len(small) < 2:
         return items
     rest = Item(

@@ -18,6 +18,7 @@ from membudget.report.words import (
     limit_rows,
     printable,
     provenance_line,
+    reason,
     sized,
     totals,
     verdict,
@@ -43,15 +44,16 @@ def _parts(plan: Plan, screen: Screen) -> Iterator[RenderableType]:
 
     style = "bold green" if plan.fits else "bold red"
     yield Text(headline(plan), style)
+    yield _cell(reason(plan.tightest))
     groups = grouped(plan.gpus)
     for group in groups:
         yield Text()
         yield from _group_parts(group, screen, in_full=screen.explain or _matters(group, plan))
     yield Text()
     for note in plan.notes:
-        yield _cell(f"note: {printable(note)}")
+        yield _cell(f"- {printable(note)}")
     if plan.not_included:
-        yield _cell("not included: " + "; ".join(printable(part) for part in plan.not_included))
+        yield _cell("not included: " + "; ".join(_missing(part, screen) for part in plan.not_included))
     yield _cell(provenance_line(item.provenance for group in groups for item in group.gpu.items))
     yield Text(headline(plan), style)
 
@@ -61,15 +63,21 @@ def _matters(group: GpuGroup, plan: Plan) -> bool:
     return not group.gpu.fits or (plan.fits and plan.tightest.index in group.indices)
 
 
+def _missing(part: str, screen: Screen) -> str:
+    """What is not included: its name, and with --explain what that means."""
+    return printable(part if screen.explain else part.partition(":")[0])
+
+
 def _group_parts(group: GpuGroup, screen: Screen, *, in_full: bool) -> Iterator[RenderableType]:
     gpu = group.gpu
+    if not in_full:
+        everyone = sorted([*group.indices, *(index for indices, _ in group.others for index in indices)])
+        total = f"at most {format_gb(gpu.compared_bytes)} {gpu.compare}"
+        yield _cell(f"{gpu_label(everyone, gpu.role)}: {total}, {verdict(gpu)} (--explain lists the items)")
+        return
     title = f"{gpu_label(group.indices, gpu.role)}: {printable(gpu.gpu_name)}"
     yield _cell(f"{title}, each" if len(group.indices) > 1 else title, "bold")
-    if in_full:
-        yield from _in_full(gpu, screen)
-    else:
-        total = f"{gpu.compare} total {format_gb(gpu.compared_bytes)}"
-        yield _cell(f"{total}, {verdict(gpu)} (--explain lists the items)")
+    yield from _in_full(gpu, screen)
     for indices, other in group.others:
         total = f"{other.compare} total {format_gb(other.compared_bytes)}"
         yield _cell(f"{gpu_label(indices, other.role)}: {total}, {verdict(other)}")

@@ -11,7 +11,7 @@ from membudget.timeline import Dim
 
 def rows(size: int, whole: int) -> int:
     """The number of rows of a piece, named for what it is."""
-    return size if size == whole else Dim(size, "chunk")
+    return whole if size == whole else Dim(size, "chunk")
 
 
 def split(session: Session, x: Tensor, size: int) -> list[Tensor]:

@@ -15,6 +15,7 @@ from membudget.calculator.parameters import (
     trainable_groups,
     vocabulary_buffers,
 )
+from membudget.timeline import Dim
 from tests.calculator.reference import Drafter
 
 QWEN = {"hidden_size": 5120, "intermediate_size": 17408}
@@ -33,7 +34,8 @@ def test_parameter_counts_of_published_drafters(
     heads: int, kv_heads: int, head_dim: int, captured: int, expected: int
 ) -> None:
     groups = trainable_groups(
-        **QWEN,
+        hidden_size=QWEN["hidden_size"],
+        intermediate_size=QWEN["intermediate_size"],
         num_attention_heads=heads,
         num_key_value_heads=kv_heads,
         head_dim=head_dim,
@@ -56,7 +58,7 @@ def test_the_parts_are_those_of_the_formula(
         num_key_value_heads=kv,
         head_dim=dim,
         num_target_layers=captured,
-        trained_head_size=head,
+        trained_head=Dim(head, "vocab"),
     )
     n_q, n_kv = heads * dim, kv * dim
     layer = 2 * hidden * n_q + 2 * hidden * n_kv + 3 * hidden * width + 2 * hidden + 2 * dim

@@ -85,12 +85,14 @@ def test_a_temperature_is_of_the_teachers_terms_if_there_are_any() -> None:
 def test_settings_reach_the_terms_that_have_them() -> None:
     flags = TermFlags(softmax_dtype="fp32", upcast=True, beta=0.25, k=7)
     terms = dict(build_terms(TERMS, flags))
-    assert {term.softmax_dtype for term in terms.values()} == {"fp32"}
+    assert {name for name, term in terms.items() if term.softmax_dtype == "native"} == {"cross_entropy"}
     assert (terms["cross_entropy"], terms["jsd"], terms["kl_topk"]) == (
-        CrossEntropy(softmax_dtype="fp32", upcast=True),
+        CrossEntropy(upcast=True),
         Jsd(softmax_dtype="fp32", beta=0.25),
         KlTopK(softmax_dtype="fp32", k=7),
     )
+    alone = dict(build_terms(("cross_entropy",), TermFlags(softmax_dtype="fp32")))
+    assert alone["cross_entropy"] == CrossEntropy(softmax_dtype="fp32")
 
 
 def test_keep_and_top_k(capsys: Capture) -> None:

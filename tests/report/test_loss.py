@@ -31,6 +31,7 @@ def report(*prices: LossPrice) -> LossReport:
         head="frozen",
         labels="data",
         autocast=False,
+        settings=(),
         prices=prices,
         whole=price(),
     )

@@ -55,5 +55,5 @@ def test_no_text_breaks_a_row(rows: list[tuple[str, str]]) -> None:
 @given(st.text(min_size=1))
 def test_names_reach_the_page_escaped(name: str) -> None:
     item = Item(name, "loss", 10, name, name, "exact")
-    text = render(Plan("run", (drafter(items=(item,)),), (), ()), Screen())
+    text = render(Plan("run", (drafter(items=(item,), device_bytes=10),), (), ()), Screen())
     assert f"\n| {escaped(name)} | {escaped(name)} | " in text

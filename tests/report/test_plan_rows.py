@@ -23,11 +23,12 @@ def test_every_byte_and_every_line_is_accounted_for(items: list[Item], everythin
     gpu = drafter(items=tuple(items), device_bytes=sum(item.nbytes for item in items))
     groups = list(rows(gpu, everything=everything))
     shown = [item for group in groups for item in group.items]
-    assert sum(group.nbytes for group in groups) == sum(item.nbytes for item in shown) == gpu.device_bytes
-    assert sum(item.count for item in shown) == len(items)
+    assert sum(group.nbytes for group in groups) == gpu.device_bytes
+    assert all(sum(item.nbytes for item in group.items) == group.nbytes for group in groups if group.items)
+    assert all(group.nbytes < gpu.device_bytes * 0.03 * len(items) for group in groups if not group.items)
     assert not everything or len(shown) == len(items)
     for item in items:
-        if item.category in ("logits", "targets", "runtime"):
+        if item.category in ("logits", "targets"):
             assert item in shown
 
 
