@@ -49,10 +49,9 @@ class Allocation:
     """Bytes the allocator accounts for it; on CUDA a multiple of 512."""
     shape: tuple[int, ...]
     dtype: str
-    formula: str
-    """The size in names, `tokens x vocab x 2 B`."""
-    values: str
-    """The size in numbers, `24,576 x 248,320 x 2 B`."""
+    given_formula: str
+    """Set where the shape alone does not tell the size."""
+    given_values: str
     provenance: str
     """One of PROVENANCES."""
     born: int
@@ -60,6 +59,20 @@ class Allocation:
     """The event that frees it; None when it outlives the timeline."""
     count: int = 1
     """How many equal blocks stand behind it: repeated chunks are recorded as one allocation."""
+
+    @property
+    def formula(self) -> str:
+        """The size in names, `tokens x vocab x 2 B`."""
+        if self.given_formula:
+            return self.given_formula
+        return formula_of(self.shape, self.dtype) if self.shape else f"{self.nbytes:,} B"
+
+    @property
+    def values(self) -> str:
+        """The size in numbers, `24,576 x 248,320 x 2 B`."""
+        if self.given_values:
+            return self.given_values
+        return values_of(self.shape, self.dtype) if self.shape else f"{self.nbytes:,} B"
 
     def alive_at(self, instant: int) -> bool:
         return self.born <= instant and (self.dies is None or instant < self.dies)
@@ -174,8 +187,8 @@ class Recorder:
             a.nbytes,
             shape=a.shape,
             dtype=a.dtype,
-            formula=a.formula,
-            values=a.values,
+            formula=a.given_formula,
+            values=a.given_values,
             provenance=a.provenance,
             count=a.count,
         )
@@ -206,8 +219,8 @@ class Recorder:
                 nbytes,
                 shape,
                 dtype,
-                formula or (formula_of(shape, dtype) if shape else f"{nbytes:,} B"),
-                values or (values_of(shape, dtype) if shape else f"{nbytes:,} B"),
+                formula,
+                values,
                 provenance,
                 born,
                 self._dies.get(handle),

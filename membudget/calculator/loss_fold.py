@@ -177,4 +177,4 @@ def _over(allocation: Allocation, tokens: int) -> Allocation:
         return allocation
     shape = tuple(Dim(tokens, "tokens") if _counts_tokens(size) else size for size in allocation.shape)
     nbytes = -(-prod(shape) * ITEMSIZE[allocation.dtype] // BLOCK_BYTES) * BLOCK_BYTES
-    return replace(allocation, shape=shape, nbytes=nbytes, formula="", values="")
+    return replace(allocation, shape=shape, nbytes=nbytes)

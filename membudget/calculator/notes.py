@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from membudget.calculator.loss import price_loss
 from membudget.calculator.loss_request import LossRequest, with_method
-from membudget.calculator.plan import make_plan
+from membudget.calculator.plan import drafter_plan, make_plan
 from membudget.calculator.result import GpuPlan, LossPrice, Plan
 from membudget.config.loss import Loss, Term
 from membudget.config.models import Config
@@ -84,7 +84,7 @@ def alternative_notes(config: Config, gpu: GpuPlan, *, limit_bytes: int | None) 
     fitting: list[str] = []
     short: list[str] = []
     for names, changed in alternatives(config):
-        other = _drafter(make_plan(changed, name="", limit_bytes=limit_bytes))
+        other = drafter_plan(changed, limit_bytes=limit_bytes)
         if other.compared_bytes < gpu.compared_bytes:
             (fitting if other.fits else short).append(_alternative_note(changed, names, other))
     if not fitting:

@@ -18,30 +18,37 @@ def make_plan(config: Config, *, name: str, limit_bytes: int | None = None) -> P
     """The budget of a run, GPU by GPU.
 
     `limit_bytes` is a limit from outside the configuration: of it, `budget.limit` and what torch sees on a
-    GPU the smallest counts. UsageError when a GPU is not in the catalogue.
+    GPU the smallest counts.
     """
-    limits = [limit for limit in (limit_bytes, config.budget.limit) if limit is not None]
-    given = min(limits, default=None)
+    given = _given(config, limit_bytes)
+    gpus = [drafter_plan(config, limit_bytes=limit_bytes)]
     targets = [index for g in config.hardware.groups if g.role == "target" for index in g.indices]
-    gpus: list[GpuPlan] = []
     for group in config.hardware.groups:
-        gpu = find_gpu(group.gpu) if group.gpu is not None else None
-        for index in group.indices:
-            if group.role == "drafter":
-                step = DrafterStep(config, gpu)
-                step.run()
-                ledger = step.ledger
-            else:
-                assert config.target is not None
-                ledger = target_ledger(
-                    config,
-                    config.target,
-                    num_gpus=len(targets),
-                    position=targets.index(index),
-                    gpu=gpu,
-                )
-            gpus.append(_gpu_plan(config, group, index, gpu, ledger, given))
+        if group.role == "target":
+            assert config.target is not None
+            gpu = _gpu_of(group)
+            for index in group.indices:
+                position = targets.index(index)
+                ledger = target_ledger(config, config.target, num_gpus=len(targets), position=position, gpu=gpu)
+                gpus.append(_gpu_plan(config, group, index, gpu, ledger, given))
     return Plan(name, tuple(sorted(gpus, key=lambda g: g.index)), (), tuple(_not_included(config)))
+
+
+def drafter_plan(config: Config, *, limit_bytes: int | None = None) -> GpuPlan:
+    """The budget of the GPU that trains, without those of the target model."""
+    group = next(group for group in config.hardware.groups if group.role == "drafter")
+    gpu = _gpu_of(group)
+    step = DrafterStep(config, gpu)
+    step.run()
+    return _gpu_plan(config, group, group.indices[0], gpu, step.ledger, _given(config, limit_bytes))
+
+
+def _given(config: Config, limit_bytes: int | None) -> int | None:
+    return min((limit for limit in (limit_bytes, config.budget.limit) if limit is not None), default=None)
+
+
+def _gpu_of(group: GpuGroup) -> Gpu | None:
+    return find_gpu(group.gpu) if group.gpu is not None else None
 
 
 def _gpu_plan(

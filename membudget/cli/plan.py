@@ -9,7 +9,7 @@ import typer
 from membudget.cli.arguments import choose, parse_limit
 from membudget.cli.options import Color, Limit, Output, screen_for
 from membudget.cli.outcome import Outcome
-from membudget.cli.pricing import price
+from membudget.cli.pricing import Planner, price
 
 EXAMPLES = """\b
 Examples:
@@ -31,12 +31,22 @@ def plan(
     Per GPU: what is alive at the peak and why, the phases, the totals, the limit and the verdict.
     Ends in 0 even when over the limit: it reports. `membudget check` judges.
     """
-    from membudget.calculator.notes import plan_with_notes
     from membudget.config.load import find_config
     from membudget.report.reporters import PLAN_REPORTERS
 
     report = choose("--format", format_, PLAN_REPORTERS)
     screen = screen_for(color, output, explain=explain)
     limit_bytes = parse_limit(limit)
-    _, result = price(find_config(config), limit_bytes, plan_with_notes)
+    _, result = price(find_config(config), limit_bytes, _planner(format_))
     return Outcome(report(result, screen), output=output)
+
+
+def _planner(format_: str) -> Planner:
+    """Notes are sentences for people, and cost a few more plans; JSON does without."""
+    if format_ == "json":
+        from membudget.calculator.plan import make_plan
+
+        return make_plan
+    from membudget.calculator.notes import plan_with_notes
+
+    return plan_with_notes

@@ -19,7 +19,6 @@ def render(plan: Plan, screen: Screen) -> str:
         "name": plan.name,
         "fits": plan.fits,
         "gpus": [_gpu(gpu) for gpu in plan.gpus],
-        "notes": list(plan.notes),
         "not_included": list(plan.not_included),
     }
     return json.dumps(document, indent=2) + "\n"
