@@ -151,16 +151,15 @@ class _Run:
         gradient = self.buffers.pop(id(leaf)).pop()
         if gradient is None:
             return
-        session = self.session
+        alone = gradient.holders == 1
+        gradient.holders -= 1
         if self.captures is not None:
             assert id(leaf) in self.captures, f"{leaf.name} wants a gradient that nobody asked for"
-            gradient.holders -= 1
             self.captured[id(leaf)] = gradient
+        elif leaf.grad is None and alone and same_layout(gradient, leaf):
+            leaf.grad = self.session.alias(gradient)
         elif leaf.grad is None:
-            if gradient.holders == 1 and same_layout(gradient, leaf):
-                leaf.grad = session.alias(gradient)
-            else:
-                leaf.grad = session.new(gradient.name, leaf.shape, leaf.dtype, like=leaf)
+            leaf.grad = self.session.new(gradient.name, leaf.shape, leaf.dtype, like=leaf)
 
 
 def _key(edge: Edge) -> int:

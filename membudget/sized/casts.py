@@ -52,9 +52,15 @@ def elementwise(session: Session, name: str, *inputs: Tensor, dtype: str | None 
     casts = []
     if session.device == "cpu":
         casts = [session.new(f"{common} copy", t.shape, common, like=t) for t in inputs if t.dtype != common]
-    output = session.new(name, _broadcast(inputs), dtype or common, like=like)
+    shape = _broadcast(inputs)
+    output = session.new(name, shape, dtype or common, like=like, strides=_dense_strides(inputs, shape))
     casts.clear()
     return output
+
+
+def _dense_strides(inputs: tuple[Tensor, ...], shape: tuple[int, ...]) -> tuple[int, ...] | None:
+    """The first input that is whole decides the layout: the result of a transposed one is transposed."""
+    return next((t.strides for t in inputs if t.shape == shape and not t.is_expanded), None)
 
 
 def _broadcast(inputs: tuple[Tensor, ...]) -> tuple[int, ...]:

@@ -27,6 +27,7 @@ class _Frame:
         outer = session.hooks[-1] if session.hooks else None
         self.outer: SavedTensorHooks | None = outer
         self.args: list[object] = [arg if outer is None or arg is None else outer.pack(arg) for arg in args]
+        self.wants_gradient = [arg is not None and arg.requires_grad for arg in args]
         self.num_packed = 0
         self.recomputed: dict[int, Tensor] | None = None
 
@@ -42,9 +43,12 @@ class _Frame:
 
     def arguments(self) -> list[Tensor | None]:
         args: list[Tensor | None] = []
-        for arg in self.args:
+        for arg, wants_gradient in zip(self.args, self.wants_gradient, strict=True):
             tensor = arg if self.outer is None or arg is None else self.outer.unpack(arg)
             assert tensor is None or isinstance(tensor, Tensor)
+            if tensor is not None and wants_gradient and not tensor.requires_grad:
+                # What comes out of hooks wants a gradient again, as SavedVariable::unpack sees to.
+                tensor.requires_grad = True
             args.append(tensor)
         return args
 

@@ -103,30 +103,40 @@ def _t_backward(session: Session, node: Node, grads: Gradients, saved: list[Tens
 def matmul(session: Session, a: Tensor, b: Tensor, name: str = "matmul") -> Tensor:
     """a @ b for matrices; saves each side only if the other needs a gradient.
 
-    The gradient of a transposed right side is computed transposed, so that a weight can steal it.
+    The gradient of a transposed side is computed transposed, so that a weight behind it can steal it.
     """
     node = session.node("matmul", (a, b), _matmul_backward)
     if node is not None:
         session.save(node, *([b] if a.requires_grad else []), *([a] if b.requires_grad else []))
+        node.context = (_is_transposed(a), _is_transposed(b))
     return session.attach(session.new(name, (a.shape[0], b.shape[1]), a.dtype, like=a), node)
+
+
+def _is_transposed(x: Tensor) -> bool:
+    return x.strides is not None and x.strides == (1, x.shape[0])
 
 
 def _matmul_backward(session: Session, node: Node, grads: Gradients, saved: list[Tensor]) -> Gradients:
     (grad,) = grads
     assert grad is not None
+    sides: list[Tensor | None] = [None, None]
+    for index in (1, 0):
+        if node.needs(index):
+            sides[index] = _matmul_side(session, node, grad, index)
+    return sides
+
+
+def _matmul_side(session: Session, node: Node, grad: Tensor, index: int) -> Tensor:
+    """One product; an expanded gradient is copied for each."""
+    assert isinstance(node.context, tuple)
+    meta = node.inputs[index]
+    rows_, columns = meta.shape
+    transposed: bool = node.context[index]
+    shape = (columns, rows_) if transposed else (rows_, columns)
+    result = session.new(gradient_name(node, index), shape, meta.dtype, like=grad)
     if grad.is_expanded:
-        grad = session.new(f"{node.scope} contiguous gradient", grad.shape, grad.dtype, like=grad)
-    left = right = None
-    if node.needs(1):
-        meta = node.inputs[1]
-        rows_, columns = meta.shape
-        computed = session.new(gradient_name(node, 1), (columns, rows_), meta.dtype, like=grad)
-        right = _transposed(session, computed)
-        del computed
-    if node.needs(0):
-        meta = node.inputs[0]
-        left = session.new(gradient_name(node, 0), meta.shape, meta.dtype, like=grad)
-    return left, right
+        session.new(f"{node.scope} contiguous gradient", grad.shape, grad.dtype, like=grad)
+    return _transposed(session, result) if transposed else result
 
 
 def copy_rows(session: Session, buffer: Tensor, start: int, stop: int, rows_of: Tensor) -> None:
