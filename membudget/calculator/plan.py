@@ -105,6 +105,8 @@ def _not_included(config: Config) -> list[str]:
         )
     if config.step.execution == "compiled":
         missing.append("torch.compile autotuning: the first, slower step")
+        if config.precision.frozen != config.precision.compute:
+            missing.append("copies of frozen heads: a compiled step casts each for one product at a time")
     if any(group.role == "target" for group in config.hardware.groups):
         missing.append("NCCL buffers: hidden states travel between GPUs")
         missing.append("target caches: attention and linear-attention state")

@@ -36,6 +36,8 @@ def _result(result: FileResult) -> dict[str, Any]:
         "compared_bytes": gpu.compared_bytes if gpu else None,
         "device_bytes": gpu.device_bytes if gpu else None,
         "limit_bytes": gpu.limit_bytes if gpu else None,
+        "given_limit_bytes": gpu.given_limit_bytes if gpu else None,
+        "capacity_bytes": gpu.capacity_bytes if gpu else None,
         "margin_bytes": gpu.margin_bytes if gpu else None,
         "largest_item": item_object(largest) if largest else None,
         "errors": [problem_object(problem) for problem in result.problems],

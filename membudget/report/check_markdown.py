@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from membudget.report.check_result import FileResult, largest_item
-from membudget.report.check_words import totals_line
+from membudget.report.check_words import limit_origin, totals_line
 from membudget.report.markdown import escaped, table
 from membudget.report.screen import Screen
 from membudget.report.words import gpu_label
@@ -36,8 +36,9 @@ def _row(result: FileResult) -> list[str]:
     gpu = result.plan.tightest
     item = largest_item(gpu)
     largest = f"{escaped(item.name)}, {format_gb(item.nbytes)}" if item else ""
-    sizes = [format_both(size) for size in (gpu.compared_bytes, gpu.limit_bytes, gpu.margin_bytes)]
-    return [verdict, f"{file}, {gpu_label([gpu.index], gpu.role)}", *sizes, largest]
+    total, limit, margin = (format_both(size) for size in (gpu.compared_bytes, gpu.limit_bytes, gpu.margin_bytes))
+    origin = limit_origin(gpu).removeprefix("limit: ")
+    return [verdict, f"{file}, {gpu_label([gpu.index], gpu.role)}", total, f"{limit} ({origin})", margin, largest]
 
 
 def _problems(result: FileResult) -> str:

@@ -21,6 +21,15 @@ def finding(plan: Plan) -> str:
     return f"{words}; {_where(plan, gpu)}"
 
 
+def limit_origin(gpu: GpuPlan) -> str:
+    """Which limit counts, and the other one."""
+    if gpu.given_limit_bytes is None:
+        return "limit: what torch sees"
+    if gpu.given_limit_bytes <= gpu.capacity_bytes:
+        return f"limit: the smallest given, torch sees {format_gb(gpu.capacity_bytes)}"
+    return f"limit: what torch sees, {format_gb(gpu.given_limit_bytes)} given"
+
+
 def totals_line(results: Sequence[FileResult]) -> str:
     """`6 files: 3 fit, 3 over the limit, 0 with errors`."""
     statuses = [result.status for result in results]
@@ -29,7 +38,7 @@ def totals_line(results: Sequence[FileResult]) -> str:
 
 
 def _where(plan: Plan, gpu: GpuPlan) -> str:
-    parts = [f"{gpu.compare} total of {gpu_label([gpu.index], gpu.role)}"]
+    parts = [limit_origin(gpu), f"{gpu.compare} total of {gpu_label([gpu.index], gpu.role)}"]
     if gpu.peak.phase:
         parts.append(f"peak in {printable(gpu.peak.phase)}")
     item = largest_item(gpu)

@@ -8,6 +8,9 @@ from typing import Any
 import pytest
 import yaml
 
+from membudget.calculator.loss import price_loss
+from membudget.calculator.loss_request import LossRequest, with_method
+from membudget.config.loss import CrossEntropy, Jsd, Kl
 from membudget.programs.kernels import fused_kernel
 from membudget.programs.terms import TermSettings, sum_of_terms
 from membudget.sized.namespace import SizedOps
@@ -110,6 +113,25 @@ def test_peak_beyond_logits_and_targets(row: dict[str, Any]) -> None:
     unit = row["tokens"] * row["vocab"] * 2
     assert round(peak / GIB, 1) == row["measured_gib"]
     assert round(peak / unit, 2) == row["units"]
+
+
+def test_compiled_head_and_cross_entropy() -> None:
+    (row,) = MEASURED["compiled"]
+    term = CrossEntropy(method="compiled", upcast=True)
+    terms = (("cross_entropy", term),)
+    request = LossRequest(terms, row["tokens"], row["vocab"], row["hidden"], keep="none", train_head=True)
+    price = price_loss(request)
+    assert round(price.forward_peak_bytes / MIB) == row["forward_peak_mib"]
+    assert round(price.backward_peak_bytes / MIB) == row["peak_mib"]
+
+
+def test_compiled_jsd_keeps_two_masks_and_a_kernel_none() -> None:
+    held = {}
+    for method in ("compiled", "fused_kernel"):
+        pair = [LossRequest((named,), 1024, 4096, 64) for named in (("jsd", Jsd()), ("kl", Kl()))]
+        jsd, kl = (price_loss(with_method(request, method, None)).held_bytes for request in pair)
+        held[method] = (jsd - kl) / (1024 * 4096)
+    assert held == {"compiled": 2, "fused_kernel": 0}
 
 
 def test_softcap_and_upcast() -> None:
