@@ -7,9 +7,10 @@ event 7 is alive at instants 3, 4, 5 and 6. Everything else in this package read
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate
+from math import prod
 
 from membudget.dtypes import ITEMSIZE
 
@@ -65,14 +66,25 @@ class Allocation:
         """The size in names, `tokens x vocab x 2 B`."""
         if self.given_formula:
             return self.given_formula
-        return formula_of(self.shape, self.dtype) if self.shape else f"{self.nbytes:,} B"
+        return self._padded(formula_of, "padding")
 
     @property
     def values(self) -> str:
         """The size in numbers, `24,576 x 248,320 x 2 B`."""
         if self.given_values:
             return self.given_values
-        return values_of(self.shape, self.dtype) if self.shape else f"{self.nbytes:,} B"
+        return self._padded(values_of, f"{self._padding_bytes:,} B padding")
+
+    @property
+    def _padding_bytes(self) -> int:
+        """What the allocator's rounding adds to one block."""
+        return self.nbytes // self.count - prod(self.shape) * ITEMSIZE[self.dtype]
+
+    def _padded(self, text_of: Callable[[Sequence[int], str], str], padding: str) -> str:
+        if not self.shape:
+            return f"{self.nbytes // self.count:,} B"
+        text = text_of(self.shape, self.dtype)
+        return f"{text} + {padding}" if self._padding_bytes else text
 
     def alive_at(self, instant: int) -> bool:
         return self.born <= instant and (self.dies is None or instant < self.dies)

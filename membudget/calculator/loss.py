@@ -12,7 +12,7 @@ from membudget.errors import UsageError
 from membudget.timeline import Recorder, Timeline
 
 MAX_CHUNKS = 4096
-"""Where chunks of several sizes cannot be folded, more than this are refused: each is run."""
+"""Where chunks of several sizes cannot be folded, more than this, all terms together, are refused: each is run."""
 
 FOLDED_FROM = 12
 """Loops of at least so many full chunks are folded."""
@@ -40,10 +40,9 @@ def section_timeline(request: LossRequest, *, head_gradient_exists: bool = False
 
 def _check_chunks(request: LossRequest) -> None:
     if request.num_chunks > MAX_CHUNKS:
-        smallest = -(-request.tokens // MAX_CHUNKS)
         raise UsageError(
-            f"{request.num_chunks:,} chunks for {request.tokens:,} tokens are more than the {MAX_CHUNKS:,} "
-            f"that are priced one by one: choose a chunk of at least {smallest:,} tokens, or one chunk for all terms"
+            f"the terms have {request.num_chunks:,} chunks of different sizes, and no more than {MAX_CHUNKS:,} are "
+            f"priced one by one: choose larger chunks, or the same chunk for all terms"
         )
 
 

@@ -65,8 +65,8 @@ class LossRequest:
 
     @property
     def num_chunks(self) -> int:
-        """Chunks of the term that has the most."""
-        return max((-(-self.tokens // term.chunk) for _, term in self.terms if term.chunk), default=1)
+        """Chunks of all terms together."""
+        return sum(-(-self.tokens // term.chunk) for _, term in self.terms if term.chunk)
 
 
 def _settings(name: str, term: Term, autocast: bool) -> TermSettings:

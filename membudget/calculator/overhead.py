@@ -30,22 +30,39 @@ UNKNOWN_WORKSPACE_BYTES: Final = 33_554_432
 """cuBLAS workspace assumed for a GPU given by its memory only: the larger one, of Hopper and Blackwell."""
 
 
-def segment_bytes(blocks: Iterable[tuple[int, int]]) -> int:
-    """Bytes the caching allocator must reserve at least to hold these (block bytes, number of blocks).
+class Segments:
+    """What the caching allocator must reserve at least for blocks that come and go.
 
     Rules: c10/core/AllocatorConfig.h and CUDACachingAllocator `get_allocation_size`. Blocks below 10 MiB are
     taken as packed without holes into segments of 20 MiB (over 1 MiB) or 2 MiB. Fragmentation, that is free
     pieces which fit no later request, depends on the order of requests and is not in this number.
     """
-    total = small = medium = 0
-    for nbytes, count in blocks:
-        if nbytes <= SMALL_BYTES:
-            small += nbytes * count
-        elif nbytes < LARGE_BYTES:
-            medium += nbytes * count
-        else:
-            total += _round_up(nbytes, ROUND_LARGE_BYTES) * count
-    return total + _round_up(small, SMALL_SEGMENT_BYTES) + _round_up(medium, LARGE_SEGMENT_BYTES)
+
+    def __init__(self) -> None:
+        self._small = self._medium = self._large = 0
+
+    def add(self, blocks: Iterable[tuple[int, int]], sign: int = 1) -> None:
+        """Blocks (bytes of one, how many) that are born, or with sign -1 freed."""
+        for nbytes, count in blocks:
+            if nbytes <= SMALL_BYTES:
+                self._small += sign * nbytes * count
+            elif nbytes < LARGE_BYTES:
+                self._medium += sign * nbytes * count
+            else:
+                self._large += sign * _round_up(nbytes, ROUND_LARGE_BYTES) * count
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the segments."""
+        small, medium = _round_up(self._small, SMALL_SEGMENT_BYTES), _round_up(self._medium, LARGE_SEGMENT_BYTES)
+        return small + medium + self._large
+
+
+def segment_bytes(blocks: Iterable[tuple[int, int]]) -> int:
+    """Bytes of segments for these blocks."""
+    segments = Segments()
+    segments.add(blocks)
+    return segments.nbytes
 
 
 def workspace_bytes(gpu: Gpu | None) -> tuple[int, str]:

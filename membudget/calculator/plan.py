@@ -5,7 +5,7 @@ from __future__ import annotations
 from membudget.calculator.drafter import DrafterStep
 from membudget.calculator.items import Ledger, items_at
 from membudget.calculator.loss_request import LossRequest
-from membudget.calculator.overhead import runtime_items, segment_bytes
+from membudget.calculator.overhead import Segments, runtime_items
 from membudget.calculator.result import GpuPlan, Plan
 from membudget.calculator.target import target_ledger
 from membudget.catalog.gpus import Gpu, find_gpu
@@ -57,7 +57,7 @@ def _gpu_plan(
     timeline = ledger.recorder.build()
     totals = timeline.totals()
     peak = timeline.peak()
-    reserved = segment_bytes(_blocks_at(timeline, ledger, peak.instant))
+    reserved = _most_reserved(timeline, ledger)
     context = config.budget.cuda_context
     outside = runtime_items(allocated_bytes=peak.nbytes, reserved_bytes=reserved, cuda_context_bytes=context)
     capacity = group.memory if gpu is None else gpu.torch_bytes
@@ -79,13 +79,15 @@ def _gpu_plan(
     )
 
 
-def _blocks_at(timeline: Timeline, ledger: Ledger, instant: int) -> list[tuple[int, int]]:
-    return [
-        block
-        for handle, allocation in enumerate(timeline.allocations)
-        if allocation.alive_at(instant)
-        for block in ledger.blocks(handle, allocation)
-    ]
+def _most_reserved(timeline: Timeline, ledger: Ledger) -> int:
+    """The most that is reserved at any instant; that need not be the instant of the allocated peak."""
+    segments = Segments()
+    most = 0
+    for event in timeline.events():
+        index = event if event >= 0 else ~event
+        segments.add(ledger.blocks(index, timeline.allocations[index]), 1 if event >= 0 else -1)
+        most = max(most, segments.nbytes)
+    return most
 
 
 def _not_included(config: Config) -> list[str]:

@@ -106,8 +106,8 @@ def _show_causes(outcome: Outcome, debug: bool) -> None:
 
 def _fail(error: BaseException, arguments: list[str], debug: bool) -> int:
     """Say what went wrong, on stderr and, if JSON was asked for, also as JSON on stdout; the exit code."""
-    if isinstance(error, SystemExit) and _is_broken_pipe(error.__context__):
-        # typer's own answer to a reader of --help that went away.
+    if isinstance(error, SystemExit) and (not error.code or _is_broken_pipe(error.__context__)):
+        # Shell completion ends this way, and typer's answer to a reader of --help that went away.
         return 0
     code = exit_code_of(error)
     try:

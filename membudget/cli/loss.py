@@ -70,11 +70,14 @@ def _flags(
 ) -> TermFlags:
     from membudget.cli.loss_terms import TermFlags
     from membudget.config.base import MAX_COUNT
+    from membudget.config.loss import MAX_TEMPERATURE
 
     return TermFlags(
         softmax_dtype=None if softmax_dtype is None else _one_of("--softmax-dtype", softmax_dtype, "native", "fp32"),
         upcast=True if upcast else None,
-        temperature=None if temperature is None else parse_positive("--temperature", temperature),
+        temperature=None
+        if temperature is None
+        else parse_positive("--temperature", temperature, below=MAX_TEMPERATURE),
         beta=None if beta is None else parse_positive("--beta", beta, below=1),
         k=None if top_k is None else parse_count("--top-k", top_k, MAX_COUNT),
     )

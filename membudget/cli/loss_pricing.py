@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from membudget.calculator.loss import price_loss
 from membudget.calculator.loss_request import LossRequest, with_method
 from membudget.cli.loss_terms import TermFlags, build_terms, check_flags, chosen_methods, chosen_terms
+from membudget.config.models import MAX_ELEMENTS
 from membudget.errors import UsageError
 from membudget.report.loss_result import LossReport
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
     from membudget.calculator.result import LossPrice
 
 DEFAULT_CHUNK = 4096
-MAX_ELEMENTS = 10**15
-"""More elements of logits, or of hidden states, are refused: in bf16 they are 2 PB, far from any GPU."""
 
 
 @dataclass(frozen=True)

@@ -28,4 +28,5 @@ def price(path: str | Path, limit_bytes: int | None, planner: Planner) -> tuple[
     try:
         return loaded, planner(loaded.config, name=loaded.name, limit_bytes=limit_bytes)
     except UsageError as error:
-        raise ConfigError([Problem(loaded.file, 0, 0, str(error))]) from error
+        line, column = loaded.positions.get(("loss",), (0, 0))
+        raise ConfigError([Problem(loaded.file, line, column, str(error))]) from error

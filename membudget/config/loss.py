@@ -35,6 +35,10 @@ CHUNKING_METHODS = frozenset(
 """The methods that loop over chunks of tokens and so need `chunk`."""
 
 
+MAX_TEMPERATURE = 10**6
+"""Softer than any distribution anybody trains on; its square stays a number."""
+
+
 class Term(Section):
     """One term of the loss."""
 
@@ -50,7 +54,7 @@ class Term(Section):
     softmax_dtype: Literal["native", "fp32"] = "native"
     """Dtype of the softmaxes: that of the logits, or `dtype=torch.float32`. Default native."""
 
-    temperature: Annotated[float, Field(gt=0, allow_inf_nan=False)] = 1.0
+    temperature: Annotated[float, Field(gt=0, lt=MAX_TEMPERATURE, allow_inf_nan=False)] = 1.0
     """Logits and targets are divided by it, a copy of each meanwhile; 1 makes no copy. Default 1.0."""
 
     @model_validator(mode="after")

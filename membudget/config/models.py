@@ -9,6 +9,9 @@ from membudget.config.loss import Loss
 from membudget.config.model import Drafter, Target
 from membudget.config.run import Batch, Budget, Hardware, Optimizer, Parallel, Precision, Step
 
+MAX_ELEMENTS = 10**15
+"""Elements of one tensor; in bf16 they are 2 PB, far from any GPU."""
+
 
 class Config(Section):
     """One training run."""
@@ -45,6 +48,24 @@ class Config(Section):
 
     budget: Budget = Budget()
     """The limit, and which total is compared with it."""
+
+    @model_validator(mode="after")
+    def _sizes_make_sense(self) -> Config:
+        tokens = {"max_anchors x block_size": self.batch.loss_tokens, "total_seq_len": self.batch.total_seq_len}
+        widths = {
+            "vocab_size": self.model.vocab_size,
+            "hidden_size x layers": self.model.hidden_size * len(self.model.target_layer_ids),
+            "intermediate_size": self.model.intermediate_size,
+            "heads x head_dim": self.model.num_attention_heads * self.model.head_dim,
+        }
+        name, rows = max(tokens.items(), key=lambda item: item[1])
+        width_name, width = max(widths.items(), key=lambda item: item[1])
+        if rows * width > MAX_ELEMENTS:
+            raise ValueError(
+                f"{name} {rows:,} x {width_name} {width:,} is {rows * width:,} elements; "
+                f"more than {MAX_ELEMENTS:,} are not priced"
+            )
+        return self
 
     @model_validator(mode="after")
     def _target_has_a_model(self) -> Config:

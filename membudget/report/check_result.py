@@ -35,5 +35,7 @@ class FileResult:
 
 
 def largest_item(gpu: GpuPlan) -> Item | None:
-    """The item that takes the most, the first of several that take as much."""
-    return max(gpu.items, key=lambda item: item.nbytes, default=None)
+    """The item that takes the most of what is compared with the limit, the first of several that take as much."""
+    outside = {"allocated": ("allocator slack", "CUDA context"), "reserved": ("CUDA context",), "device": ()}
+    counted = (item for item in gpu.items if item.category != "runtime" or item.name not in outside[gpu.compare])
+    return max(counted, key=lambda item: item.nbytes, default=None)

@@ -56,7 +56,13 @@ def headline(plan: Plan) -> str:
     if len(plan.gpus) > 1 and gpu.fits:
         on += ", the tightest"
     peak = f", peak in {printable(gpu.peak.phase)}" if gpu.peak.phase else ""
-    return f"{printable(plan.name)}: {verdict(gpu)} {on}{peak}"
+    return f"{_named(plan)}: {verdict(gpu)} {on}{peak}"
+
+
+def _named(plan: Plan) -> str:
+    """The run's name; in quotes when a CI system could read its beginning as a command (`::error`, `##[`)."""
+    name = printable(plan.name)
+    return f'"{name}"' if name.startswith((":", "#")) else name
 
 
 def reason(gpu: GpuPlan) -> str:

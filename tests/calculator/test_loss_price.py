@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import accumulate
+from math import prod
 from typing import Any
 
 import pytest
@@ -161,7 +162,7 @@ def test_the_incident() -> None:
 
 def test_thousands_of_chunks_of_two_sizes_are_refused() -> None:
     two_sizes = (("kl", Kl(method="chunked", chunk=1)), ("tv", Tv(method="chunked", chunk=3)))
-    with pytest.raises(UsageError, match="choose a chunk of at least 25 tokens, or one chunk for all terms"):
+    with pytest.raises(UsageError, match="133,334 chunks of different sizes"):
         price_loss(LossRequest(two_sizes, tokens=100_000, vocab=512, hidden=64))
 
 
@@ -176,3 +177,17 @@ def test_everything_is_freed_but_gradients() -> None:
             "gradient of head weight",
         }, (method, names)
         assert sum(timeline_events(price.timeline)) == sum(a.nbytes for a in alive)
+
+
+@pytest.mark.parametrize(("tokens", "vocab", "chunk"), [(1140, 1000, 64), (1280, 512, 32), (77, 33, 7)])
+def test_the_numbers_in_a_formula_give_the_bytes_beside_it(tokens: int, vocab: int, chunk: int) -> None:
+    """Padding to blocks is named; twins of folded loops speak of one block."""
+    of = request(("cross_entropy", "kl"), "chunked", tokens=tokens, vocab=vocab, chunk=chunk)
+    for allocation in price_loss(of).timeline.allocations:
+        block = sum(
+            prod(
+                int(factor) for factor in term.removesuffix(" padding").removesuffix(" B").replace(",", "").split(" x ")
+            )
+            for term in allocation.values.split(" + ")
+        )
+        assert block * allocation.count == allocation.nbytes

@@ -206,3 +206,28 @@ def test_the_largest_sizes_allowed_are_priced_at_once() -> None:
     gpu = training_gpu(config)
     assert perf_counter() - start < 1
     assert not gpu.fits
+
+
+def test_reserved_is_the_most_of_any_instant() -> None:
+    """Many blocks just over 10 MiB reserve 12 MiB each, at an instant that need not be the allocated peak."""
+
+    def total(anchors: int) -> int:
+        config = small(
+            model={
+                "hidden_size": 1024,
+                "intermediate_size": 5121,
+                "num_hidden_layers": 30,
+                "num_attention_heads": 1,
+                "num_key_value_heads": 1,
+                "head_dim": 1,
+                "vocab_size": 32_000,
+                "target_layer_ids": [1],
+            },
+            batch={"total_seq_len": 128, "max_anchors": anchors, "block_size": 1},
+            hardware={"groups": [{"role": "drafter", "indices": [0], "gpu": "h100-80gb"}]},
+            step={"checkpointing": "layers"},
+        )
+        return make_plan(config, name="x").tightest.device_bytes
+
+    totals = [total(anchors) for anchors in range(5000, 7000, 100)]
+    assert totals == sorted(totals)

@@ -100,6 +100,7 @@ BEYOND_A_SCHEMA = {
     "gpu-twice",
     "heads-do-not-divide",
     "hexadecimal",
+    "huge-logits",
     "huge-product",
     "infinite-weight",
     "layer-beyond-target",
