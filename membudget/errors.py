@@ -24,6 +24,11 @@ class ExitCode(IntEnum):
     CANNOT_MEASURE = 3
 
 
+def printable(text: str) -> str:
+    """The text with control characters spelled out, so that a name cannot steer a terminal."""
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
+
+
 class MembudgetError(Exception):
     """Root of all failures with a text for people; `str()` is that text, cause first, then the remedy."""
 

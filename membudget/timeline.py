@@ -9,13 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import accumulate
 from math import prod
 
 from membudget.dtypes import ITEMSIZE
 
-PROVENANCES = ("exact", "modelled", "assumed", "measured")
-"""Where a number comes from: derived to the byte, counted with simplifications, taken on trust, observed."""
+PROVENANCES = ("exact", "measured", "modelled", "assumed")
+"""Where a number comes from, from the most to the least certain: derived to the byte, observed, counted with
+simplifications, taken on trust."""
+
+
+def least_certain(provenances: Iterable[str]) -> str:
+    """The provenance of a sum: that of its least certain part; exact for an empty sum."""
+    return max(provenances, key=PROVENANCES.index, default="exact")
 
 
 class Dim(int):
@@ -117,7 +124,11 @@ class Timeline:
     num_instants: int
 
     def totals(self) -> list[int]:
-        """Bytes alive at each instant."""
+        """Bytes alive at each instant; computed once, not to be changed."""
+        return self._totals
+
+    @cached_property
+    def _totals(self) -> list[int]:
         deltas = [0] * (self.num_instants + 1)
         for allocation in self.allocations:
             deltas[allocation.born] += allocation.nbytes

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from membudget.config.loss import TEACHER_TERMS
 from membudget.losses.torch_ops import DTYPES, TorchOps
 from membudget.programs.heads import Heads, logits_of, targets_of
 from membudget.programs.section import Group, section_loss
@@ -14,8 +15,6 @@ from membudget.programs.terms import TermSettings
 from membudget.sized.namespace import SizedOps
 from membudget.timeline import Recorder, Timeline
 from tests.allocator_events import torch_events
-
-TEACHER_TERMS = {"kl", "reverse_kl", "jsd", "tv", "kl_topk"}
 
 
 @dataclass(frozen=True)

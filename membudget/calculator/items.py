@@ -13,10 +13,9 @@ from membudget.calculator.optimizer import Share
 from membudget.calculator.parameters import Tensors
 from membudget.calculator.result import GROUPS, Item
 from membudget.dtypes import ITEMSIZE
-from membudget.timeline import Allocation, Recorder, Timeline, formula_of, values_of
+from membudget.timeline import Allocation, Recorder, Timeline, formula_of, least_certain, values_of
 
 _ORDER = {category: i for i, category in enumerate(c for group in GROUPS.values() for c in group)}
-_TRUST = ("exact", "measured", "modelled", "assumed")
 _SHOWN_PARTS = 3
 
 
@@ -122,7 +121,7 @@ def _merge(name: str, category: str, parts: list[tuple[Allocation, Entry]]) -> I
         sum(allocation.nbytes for allocation, _ in parts),
         _sum_text((entry.formula, entry.times) for _, entry in parts),
         _sum_text((entry.values, entry.times) for _, entry in parts),
-        max((allocation.provenance for allocation, _ in parts), key=_TRUST.index),
+        least_certain(allocation.provenance for allocation, _ in parts),
         sum(entry.times for _, entry in parts),
     )
 

@@ -15,13 +15,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from math import prod
 
+from membudget.allocator import block_bytes
 from membudget.dtypes import ITEMSIZE
 from membudget.timeline import Allocation, Dim, Recorder, Timeline
 
 SHORT_CHUNKS = 6
 """Full chunks of the shorter run, enough for iterations on both sides of the middle."""
-
-BLOCK_BYTES = 512
 
 Kind = tuple[object, ...]
 Block = tuple[int, int]
@@ -176,5 +175,4 @@ def _over(allocation: Allocation, tokens: int) -> Allocation:
     if not any(_counts_tokens(size) for size in allocation.shape):
         return allocation
     shape = tuple(Dim(tokens, "tokens") if _counts_tokens(size) else size for size in allocation.shape)
-    nbytes = -(-prod(shape) * ITEMSIZE[allocation.dtype] // BLOCK_BYTES) * BLOCK_BYTES
-    return replace(allocation, shape=shape, nbytes=nbytes)
+    return replace(allocation, shape=shape, nbytes=block_bytes(prod(shape) * ITEMSIZE[allocation.dtype]))

@@ -15,6 +15,10 @@ from membudget.programs.terms import TermSettings
 Keep = Literal["none", "logits", "targets", "both"]
 
 
+DEFAULT_CHUNK = 4096
+"""Tokens per chunk where none is named."""
+
+
 @dataclass(frozen=True)
 class LossRequest:
     """Terms over shared logits [tokens, vocab], computed from hidden states [tokens, hidden]."""
@@ -85,9 +89,10 @@ def _settings(name: str, term: Term, autocast: bool) -> TermSettings:
 
 def with_method(request: LossRequest, method: str, chunk: int | None) -> LossRequest:
     """The same terms, all by one method; `chunk` is dropped where the method does not chunk."""
-    chunk = chunk if method in CHUNKING_METHODS else None
-    terms = tuple(
-        (name, type(term).model_validate({**term.model_dump(), "method": method, "chunk": chunk}))
-        for name, term in request.terms
-    )
-    return replace(request, terms=terms)
+    return replace(request, terms=tuple((name, by_method(term, method, chunk)) for name, term in request.terms))
+
+
+def by_method(term: Term, method: str, chunk: int | None) -> Term:
+    """The term, computed by another method; `chunk` is dropped where the method does not chunk."""
+    assert chunk is not None or method not in CHUNKING_METHODS
+    return term.model_copy(update={"method": method, "chunk": chunk if method in CHUNKING_METHODS else None})

@@ -9,25 +9,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from membudget.calculator.loss import price_loss
-from membudget.calculator.loss_request import LossRequest, with_method
+from membudget.calculator.loss_request import DEFAULT_CHUNK, LossRequest, by_method, with_method
 from membudget.calculator.plan import drafter_plan, make_plan
 from membudget.calculator.result import GpuPlan, LossPrice, Plan
-from membudget.config.loss import Loss, Term
+from membudget.config.loss import SUMMED_METHODS, Loss, Term
 from membudget.config.models import Config
 from membudget.units import format_gb
 
-SUMMED = frozenset({"chunked", "chunked_slices"})
-"""Methods that add chunk losses up under plain autograd."""
-
-SAVING = frozenset({"whole", *SUMMED})
+SAVING = frozenset({"whole", *SUMMED_METHODS})
 """Methods under which autograd saves vocabulary-sized tensors."""
 
 ON_LOGITS = ("chunked", "chunked_checkpoint", "grad_in_forward")
 ON_HIDDEN_STATES = ("fused_head", "fused_head_grad_in_forward")
 """Methods that keep objective and gradient exact, from the smallest change of the code to the largest."""
-
-DEFAULT_CHUNK = 4096
-"""Tokens per chunk of an alternative when the configuration names no chunk."""
 
 FEWEST_CHUNKS = 6
 """With few tokens the chunk of an alternative is smaller, so that there are at least so many."""
@@ -55,7 +49,7 @@ def chunk_notes(request: LossRequest) -> list[str]:
     """For terms whose chunk losses are summed: what is held, beside what one pass holds."""
     notes = []
     for name, term in request.terms:
-        if term.method in SUMMED and term.chunk is not None and term.chunk < request.tokens:
+        if term.method in SUMMED_METHODS and term.chunk is not None and term.chunk < request.tokens:
             alone = replace(request, terms=((name, term),))
             notes.append(_chunk_note(name, term.chunk, price_loss(alone), price_loss(_whole(alone))))
     return notes
@@ -119,9 +113,7 @@ def with_loss_method(config: Config, names: list[str], method: str) -> Config:
     tokens = config.batch.loss_tokens
     chunks = [term.chunk for _, term in config.loss.terms() if term.chunk is not None and term.chunk < tokens]
     chunk = min(chunks, default=min(DEFAULT_CHUNK, max(1, tokens // FEWEST_CHUNKS)))
-    terms: dict[str, Term] = {
-        name: getattr(config.loss, name).model_copy(update={"method": method, "chunk": chunk}) for name in names
-    }
+    terms: dict[str, Term] = {name: by_method(getattr(config.loss, name), method, chunk) for name in names}
     loss: Loss = config.loss.model_copy(update=terms)
     return config.model_copy(update={"loss": loss})
 

@@ -11,16 +11,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from math import prod
 
+from membudget.allocator import block_bytes
 from membudget.dtypes import ITEMSIZE
 from membudget.timeline import Dim
-
-BLOCK_BYTES = 512
-"""The CUDA caching allocator rounds every request up to a multiple of this (kMinBlockSize)."""
-
-
-def block_bytes(nbytes: int) -> int:
-    """The block the CUDA caching allocator hands out for a request of `nbytes`; none for 0."""
-    return -(-nbytes // BLOCK_BYTES) * BLOCK_BYTES
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from membudget.errors import ConfigError, ExitCode, MembudgetError
+from membudget.errors import ConfigError, ExitCode, MembudgetError, printable
 
 INTERRUPTED = 130
 """128 + SIGINT, as shells report it."""
@@ -20,13 +20,13 @@ def exit_code_of(error: BaseException) -> int:
 def message_of(error: BaseException) -> str:
     """One line for people; only the problems of a configuration take more, with their source lines."""
     if isinstance(error, ConfigError):
-        return "\n".join(_printable(line) for line in str(error).split("\n"))
+        return "\n".join(printable(line) for line in str(error).split("\n"))
     return f"membudget: {cause_of(error)}"
 
 
 def cause_of(error: BaseException) -> str:
     """One line without the name of the program in front."""
-    return _printable(_cause(error))
+    return printable(_cause(error))
 
 
 def traceback_of(error: BaseException) -> str:
@@ -64,7 +64,3 @@ def _usage(error: BaseException, text: str) -> str:
     context = getattr(error, "ctx", None)
     command = context.command_path if context is not None else "membudget"
     return f"{' '.join(text.split()).rstrip('.')} (see `{command} --help`)"
-
-
-def _printable(line: str) -> str:
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in line)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from membudget.calculator.loss import price_loss
-from membudget.calculator.loss_request import LossRequest, with_method
+from membudget.calculator.loss_request import DEFAULT_CHUNK, LossRequest, with_method
 from membudget.cli.loss_terms import TermFlags, build_terms, check_flags, chosen_methods, chosen_terms
 from membudget.config.models import MAX_ELEMENTS
 from membudget.errors import UsageError
@@ -15,8 +15,6 @@ from membudget.report.loss_result import LossReport
 
 if TYPE_CHECKING:
     from membudget.calculator.result import LossPrice
-
-DEFAULT_CHUNK = 4096
 
 
 @dataclass(frozen=True)

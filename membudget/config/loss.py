@@ -34,6 +34,9 @@ CHUNKING_METHODS = frozenset(
 )
 """The methods that loop over chunks of tokens and so need `chunk`."""
 
+SUMMED_METHODS = frozenset({"chunked", "chunked_slices"})
+"""Methods that add chunk losses up under plain autograd; it is believed that they divide the memory."""
+
 
 MAX_TEMPERATURE = 10**6
 """Softer than any distribution anybody trains on; its square stays a number."""

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from membudget.config.suggest import nearest
 from membudget.errors import ConfigError, Problem
+from membudget.errors import printable as spelled_out
 
 MAX_FILE_BYTES = 1_000_000
 """A configuration is a few kilobytes; this much is a wrong file."""
@@ -25,7 +26,7 @@ _LINE_BREAK = re.compile(r"\r\n|\r|\n")
 def printable(text: str, limit: int = 60) -> str:
     """The text with control characters escaped, and cut to `limit` characters."""
     cut = text if len(text) <= limit else text[: limit - 3] + "..."
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in cut)
+    return spelled_out(cut)
 
 
 @dataclass(frozen=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic
 
-from membudget.programs.methods import Terms, loss_and_gradient, pieces, plus
+from membudget.programs.methods import Terms, loss_and_gradient, pieces
 from membudget.programs.operators import Operators, T
-from membudget.programs.terms import sum_of_terms
+from membudget.programs.terms import plus, sum_of_terms
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from membudget.programs.methods import Terms
 from membudget.programs.operators import Operators, T
-from membudget.programs.terms import TermSettings
+from membudget.programs.terms import TermSettings, plus
 
 STATISTICS_PER_ROW = 5
 """fp32 scalars kept per token."""
@@ -30,7 +30,7 @@ def fused_kernel(
     for term in terms:
         with ops.scope(term.name), ops.modelled():
             loss = ops.scale(_kernel(ops, (term,), logits, targets, num_masks=0, scatter=None), term.weight / divisor)
-        total = loss if total is None else ops.add(total, loss)
+        total = plus(ops, total, loss)
     assert total is not None
     return total
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from membudget.programs.operators import Operators, T
-from membudget.programs.terms import TermSettings, sum_of_terms
+from membudget.programs.terms import TermSettings, plus, sum_of_terms
 
 Terms = tuple[TermSettings, ...]
 
@@ -98,11 +98,6 @@ def loss_and_gradient(
         loss = sum_of_terms(ops, terms, x, targets, labels, divisor)
         (gradient,) = ops.gradients_of(loss, (x,))
     return ops.detach(loss), gradient
-
-
-def plus(ops: Operators[T], total: T | None, loss: T) -> T:
-    """total + loss, for a total that may not have begun."""
-    return loss if total is None else ops.add(total, loss)
 
 
 def _splits(

@@ -9,8 +9,9 @@ from typing import Any
 from membudget.programs import heads as head_methods
 from membudget.programs import kernels, methods
 from membudget.programs.heads import Heads
-from membudget.programs.methods import Terms, plus
+from membudget.programs.methods import Terms
 from membudget.programs.operators import Operators, T
+from membudget.programs.terms import plus
 
 LOGITS_METHODS: dict[str, Callable[..., Any]] = {
     "whole": methods.whole,

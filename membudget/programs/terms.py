@@ -130,6 +130,11 @@ LABEL_TERMS = frozenset({"cross_entropy", "cap"})
 """The terms that compare with labels."""
 
 
+def plus(ops: Operators[T], total: T | None, loss: T) -> T:
+    """total + loss, for a total that may not have begun."""
+    return loss if total is None else ops.add(total, loss)
+
+
 def sum_of_terms(
     ops: Operators[T],
     terms: tuple[TermSettings, ...],
@@ -147,6 +152,6 @@ def sum_of_terms(
         with ops.scope(term.name):
             loss = TERM_PROGRAMS[term.name](ops, logits, targets, labels, term)
             loss = ops.scale(loss, term.weight / divisor)
-        total = loss if total is None else ops.add(total, loss)
+        total = plus(ops, total, loss)
     assert total is not None, "no term"
     return total

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from membudget.errors import printable
 from membudget.report.check_result import FileResult
 from membudget.report.check_words import finding, totals_line
 from membudget.report.screen import Screen
-from membudget.report.words import printable
 
 _STATUS = {"fits": "fits ", "over": "OVER ", "error": "error"}
 

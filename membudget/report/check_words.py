@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from membudget.calculator.result import GpuPlan, Plan
+from membudget.errors import printable
 from membudget.report.check_result import FileResult, largest_item
-from membudget.report.words import gpu_label, plural, printable
+from membudget.report.words import gpu_label, plural
 from membudget.units import format_both, format_gb, format_pair
 
 

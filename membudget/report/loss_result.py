@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from membudget.calculator.result import LossPrice
+from membudget.config.loss import SUMMED_METHODS
 
 
 @dataclass(frozen=True)
@@ -31,10 +32,6 @@ class LossReport:
     """Methods that cannot compute these terms, and why."""
 
 
-SUMMED = frozenset({"chunked", "chunked_slices"})
-"""The methods of which it is believed that they divide the memory: they sum the losses of chunks."""
-
-
 def held_like_whole(report: LossReport) -> list[LossPrice]:
     """The prices by summed chunks that hold as much between forward and backward as one pass.
 
@@ -44,7 +41,7 @@ def held_like_whole(report: LossReport) -> list[LossPrice]:
     return [
         price
         for price in report.prices
-        if price.method in SUMMED
+        if price.method in SUMMED_METHODS
         and price.chunk is not None
         and price.chunk < report.tokens
         and abs(price.held_bytes - whole_bytes) * 100 <= whole_bytes

@@ -7,9 +7,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from membudget.calculator.result import LossPrice
+from membudget.errors import printable
 from membudget.report.loss_result import LossReport, held_like_whole
 from membudget.report.screen import Screen, header_line, to_text
-from membudget.report.words import MARKS, in_gb, printable, provenance_line
+from membudget.report.words import MARKS, in_gb, provenance_line
 from membudget.units import format_both
 
 if TYPE_CHECKING:

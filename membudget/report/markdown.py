@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from membudget.report.words import printable
+from membudget.errors import printable
 
 _SPECIAL = re.compile(r"([\\`*_<>|\[\]])")
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from membudget.calculator.result import GROUPS, GpuPlan, Item
-from membudget.report.words import least_certain, plural
+from membudget.report.words import plural
+from membudget.timeline import least_certain
 
 _MOST_ROWS = {"logits and loss": 12}
 _MOST_ROWS_ELSEWHERE = 4

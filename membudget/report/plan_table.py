@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from membudget.calculator.result import GpuPlan, Item, Plan
+from membudget.errors import printable
 from membudget.report.plan_rows import rows
 from membudget.report.screen import Screen, bar, header_line, percent, to_text
 from membudget.report.words import (
@@ -16,7 +17,6 @@ from membudget.report.words import (
     headline,
     in_gb,
     limit_rows,
-    printable,
     provenance_line,
     reason,
     sized,

@@ -6,16 +6,13 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from membudget.calculator.result import GROUPS, GpuPlan, Plan
+from membudget.errors import printable
 from membudget.report.screen import percent
+from membudget.timeline import PROVENANCES, least_certain
 from membudget.units import format_both, format_exact, format_gb
 
-MARKS = {"exact": "", "measured": "*", "modelled": "~", "assumed": "?"}
+MARKS = dict(zip(PROVENANCES, ("", "*", "~", "?"), strict=True))
 """What stands before a number, from the most to the least certain."""
-
-
-def printable(text: str) -> str:
-    """The text with control characters spelled out, so that a name cannot steer a terminal."""
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
 def sized(nbytes: int) -> str:
@@ -27,12 +24,6 @@ def sized(nbytes: int) -> str:
 def plural(count: int, noun: str) -> str:
     """`1 file`, `3 files`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def least_certain(provenances: Iterable[str]) -> str:
-    """The provenance of a sum: that of its least certain part; exact for an empty sum."""
-    order = list(MARKS)
-    return max(provenances, key=order.index, default="exact")
 
 
 def gpu_label(indices: Sequence[int], role: str) -> str:

@@ -138,10 +138,13 @@ class _Run:
         return taken
 
     def _accumulate(self, buffer: list[Tensor | None], index: int) -> None:
-        """Add to the gradient in the buffer: in place if nobody else can see it, else in a new tensor."""
+        """Add to the gradient in the buffer: in place if nobody else can see it, else in a new tensor.
+
+        An expanded gradient is never alone: it is a view, and a view keeps its base.
+        """
         old = buffer[index]
         assert old is not None
-        if old.holders == 1 and old.storage.tensors == 1 and not old.is_expanded:
+        if old.holders == 1 and old.storage.tensors == 1:
             return
         old.holders -= 1
         buffer[index] = total = self.session.new(old.name, old.shape, old.dtype, like=old)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from membudget.sized.casts import elementwise
 from membudget.sized.graph import Gradients, Node
 from membudget.sized.session import Session
@@ -11,6 +13,21 @@ from membudget.sized.tensor import Storage, Tensor
 def gradient_name(node: Node, index: int = 0) -> str:
     """What the gradient of input `index` is called; a gradient of a gradient does not pile words up."""
     return f"gradient of {node.inputs[index].name}"
+
+
+def new_gradient(session: Session, node: Node, like: Tensor) -> Tensor:
+    """The gradient of the only input, a new tensor of its shape and dtype where `like` lives."""
+    meta = node.inputs[0]
+    return session.new(gradient_name(node), meta.shape, meta.dtype, like=like)
+
+
+def both_sides(node: Node, side: Callable[[int], Tensor]) -> list[Tensor | None]:
+    """The gradients of two inputs that want one: that of the second side comes first."""
+    sides: list[Tensor | None] = [None, None]
+    for index in (1, 0):
+        if node.needs(index):
+            sides[index] = side(index)
+    return sides
 
 
 def number(session: Session) -> Tensor:
@@ -27,19 +44,15 @@ def mul(session: Session, a: Tensor, b: Tensor) -> Tensor:
     """a * b; saves each side only if the other needs a gradient."""
     node = session.node("mul", (a, b), _mul_backward)
     if node is not None:
-        session.save(node, *([b] if a.requires_grad else []), *([a] if b.requires_grad else []))
+        session.save_operands(node, a, b)
     return session.attach(elementwise(session, "product", a, b), node)
 
 
 def _mul_backward(session: Session, node: Node, grads: Gradients, saved: list[Tensor]) -> Gradients:
     (grad,) = grads
     assert grad is not None
-    left = right = None
-    if node.needs(1):
-        right = elementwise(session, gradient_name(node, 1), grad, saved[-1])
-    if node.needs(0):
-        left = elementwise(session, gradient_name(node, 0), grad, saved[0])
-    return left, right
+    others = (saved[0], saved[-1])
+    return both_sides(node, lambda index: elementwise(session, gradient_name(node, index), grad, others[index]))
 
 
 def scale(session: Session, x: Tensor, factor: float) -> Tensor:
@@ -139,11 +152,7 @@ def _minimum_backward(session: Session, node: Node, grads: Gradients, saved: lis
     """Per needed side: where(self == other, grad / 2, grad).masked_fill_(self > other, 0)."""
     (grad,) = grads
     assert grad is not None
-    sides: list[Tensor | None] = [None, None]
-    for index in (1, 0):
-        if node.needs(index):
-            sides[index] = _minimum_side(session, node, grad, index)
-    return sides
+    return both_sides(node, lambda index: _minimum_side(session, node, grad, index))
 
 
 def _minimum_side(session: Session, node: Node, grad: Tensor, index: int) -> Tensor:
@@ -169,17 +178,16 @@ def _logaddexp_backward(session: Session, node: Node, grads: Gradients, saved: l
     """Per needed side: grad / (1 + exp(other - self))."""
     (grad,) = grads
     assert grad is not None
-    sides: list[Tensor | None] = [None, None]
-    for index in (1, 0):
-        if node.needs(index):
-            difference = elementwise(session, f"{node.scope} difference", *saved)
-            exponential = elementwise(session, f"{node.scope} exp", difference)
-            one = number(session)
-            denominator = elementwise(session, f"{node.scope} denominator", exponential, one)
-            del one
-            sides[index] = elementwise(session, gradient_name(node, index), grad, denominator)
-            del difference, exponential, denominator
-    return sides
+
+    def side(index: int) -> Tensor:
+        difference = elementwise(session, f"{node.scope} difference", *saved)
+        exponential = elementwise(session, f"{node.scope} exp", difference)
+        one = number(session)
+        denominator = elementwise(session, f"{node.scope} denominator", exponential, one)
+        del one
+        return elementwise(session, gradient_name(node, index), grad, denominator)
+
+    return both_sides(node, side)
 
 
 def scale_(session: Session, buffer: Tensor, factor: Tensor) -> Tensor:

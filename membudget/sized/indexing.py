@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from membudget.sized.elementwise import gradient_name
+from membudget.sized.elementwise import both_sides, gradient_name, new_gradient
 from membudget.sized.graph import Gradients, Node
 from membudget.sized.session import Session
 from membudget.sized.tensor import Tensor, contiguous_strides
@@ -29,14 +29,13 @@ def split(session: Session, x: Tensor, size: int) -> list[Tensor]:
 
 
 def _split_backward(session: Session, node: Node, grads: Gradients, saved: list[Tensor]) -> Gradients:
-    meta = node.inputs[0]
     first = next(grad for grad in grads if grad is not None)
     zeros = [
         session.new(f"{node.scope} zeros", output.shape, output.dtype, like=first)
         for grad, output in zip(grads, node.outputs, strict=True)
         if grad is None
     ]
-    whole = session.new(gradient_name(node), meta.shape, meta.dtype, like=first)
+    whole = new_gradient(session, node, first)
     zeros.clear()
     return (whole,)
 
@@ -52,8 +51,7 @@ def slice_rows(session: Session, x: Tensor, start: int, stop: int) -> Tensor:
 def _slice_backward(session: Session, node: Node, grads: Gradients, saved: list[Tensor]) -> Gradients:
     (grad,) = grads
     assert grad is not None
-    meta = node.inputs[0]
-    return (session.new(gradient_name(node), meta.shape, meta.dtype, like=grad),)
+    return (new_gradient(session, node, grad),)
 
 
 def gather(session: Session, x: Tensor, index: Tensor) -> Tensor:
@@ -75,8 +73,7 @@ def _cpu_scatter_buffer(session: Session, output: Tensor) -> None:
 def _gather_backward(session: Session, node: Node, grads: Gradients, saved: list[Tensor]) -> Gradients:
     (grad,) = grads
     assert grad is not None
-    meta = node.inputs[0]
-    whole = session.new(gradient_name(node), meta.shape, meta.dtype, like=grad)
+    whole = new_gradient(session, node, grad)
     _cpu_scatter_buffer(session, whole)
     return (whole,)
 
@@ -107,7 +104,7 @@ def matmul(session: Session, a: Tensor, b: Tensor, name: str = "matmul") -> Tens
     """
     node = session.node("matmul", (a, b), _matmul_backward)
     if node is not None:
-        session.save(node, *([b] if a.requires_grad else []), *([a] if b.requires_grad else []))
+        session.save_operands(node, a, b)
         node.context = (_is_transposed(a), _is_transposed(b))
     return session.attach(session.new(name, (a.shape[0], b.shape[1]), a.dtype, like=a), node)
 
@@ -119,11 +116,7 @@ def _is_transposed(x: Tensor) -> bool:
 def _matmul_backward(session: Session, node: Node, grads: Gradients, saved: list[Tensor]) -> Gradients:
     (grad,) = grads
     assert grad is not None
-    sides: list[Tensor | None] = [None, None]
-    for index in (1, 0):
-        if node.needs(index):
-            sides[index] = _matmul_side(session, node, grad, index)
-    return sides
+    return both_sides(node, lambda index: _matmul_side(session, node, grad, index))
 
 
 def _matmul_side(session: Session, node: Node, grad: Tensor, index: int) -> Tensor:

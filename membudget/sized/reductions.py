@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from membudget.sized.casts import elementwise, to
-from membudget.sized.elementwise import exp, gradient_name, mul, number, sub
+from membudget.sized.elementwise import exp, gradient_name, mul, new_gradient, number, sub
 from membudget.sized.graph import Gradients, Node
 from membudget.sized.session import Session
 from membudget.sized.tensor import Tensor
@@ -56,8 +56,7 @@ def _softmax_backward(session: Session, node: Node, grads: Gradients, saved: lis
     assert grad is not None
     if grad.is_expanded:
         grad = session.new(f"{node.scope} contiguous gradient", grad.shape, grad.dtype, like=grad)
-    meta = node.inputs[0]
-    return (session.new(gradient_name(node), meta.shape, meta.dtype, like=grad),)
+    return (new_gradient(session, node, grad),)
 
 
 def cross_entropy(session: Session, x: Tensor, labels: Tensor) -> Tensor:
@@ -78,8 +77,7 @@ def nll_loss(session: Session, log_probs: Tensor, labels: Tensor) -> Tensor:
 
 
 def _nll_backward(session: Session, node: Node, grads: Gradients, saved: list[Tensor]) -> Gradients:
-    meta = node.inputs[0]
-    return (session.new(gradient_name(node), meta.shape, meta.dtype, like=saved[0]),)
+    return (new_gradient(session, node, saved[0]),)
 
 
 def kl_div(session: Session, x: Tensor, target: Tensor, *, log_target: bool) -> Tensor:

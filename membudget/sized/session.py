@@ -7,15 +7,13 @@ from contextlib import contextmanager
 from math import prod
 from typing import Literal
 
+from membudget.allocator import block_bytes
 from membudget.dtypes import ITEMSIZE
 from membudget.sized.graph import Backward, Edge, InputMeta, Leaf, Node, SavedTensorHooks
 from membudget.sized.tensor import Storage, Tensor
 from membudget.timeline import Recorder
 
 Device = Literal["cuda", "cpu"]
-BLOCK_BYTES = {"cuda": 512, "cpu": 1}
-"""Every size is rounded up to a multiple (CUDACachingAllocator kMinBlockSize; the CPU allocator does not round)."""
-
 CATEGORIES = {"logits": "logits", "targets": "targets"}
 """Categories of tensors that have a name of their own in a budget; all others are part of the loss."""
 
@@ -26,7 +24,6 @@ class Session:
     def __init__(self, recorder: Recorder, device: Device = "cuda") -> None:
         self.recorder = recorder
         self.device: Device = device
-        self.block_bytes = BLOCK_BYTES[device]
         self.grad_enabled = True
         self.hooks: list[SavedTensorHooks] = []
         self.scope_name = ""
@@ -53,8 +50,9 @@ class Session:
     def _storage(self, name: str, shape: tuple[int, ...], dtype: str, on_host: bool) -> Storage:
         if on_host and self.device != "cpu":
             return Storage(name, None, -1)
-        block = self.block_bytes
-        nbytes = -(-prod(shape) * ITEMSIZE[dtype] // block) * block
+        nbytes = prod(shape) * ITEMSIZE[dtype]
+        if self.device == "cuda":
+            nbytes = block_bytes(nbytes)
         category = CATEGORIES.get(name, "loss")
         handle = self.recorder.allocate(name, category, nbytes, shape=shape, dtype=dtype, provenance=self.provenance)
         return Storage(name, self.recorder, handle)
@@ -101,6 +99,10 @@ class Session:
         for tensor in tensors:
             hooks = self.hooks[-1] if self.hooks and not tensor.wrapped_number else None
             node.saved.append((hooks, tensor if hooks is None else hooks.pack(tensor)))
+
+    def save_operands(self, node: Node, a: Tensor, b: Tensor) -> None:
+        """Save what a product needs for backward: each side only if the other needs a gradient."""
+        self.save(node, *([b] if a.requires_grad else []), *([a] if b.requires_grad else []))
 
     def save_output(self, node: Node, tensor: Tensor) -> None:
         """Save an output: another tensor object over its storage, so that no cycle arises."""

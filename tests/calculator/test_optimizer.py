@@ -7,8 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from membudget.allocator import block_bytes
 from membudget.calculator.optimizer import Share, master_weights, states, step_temporaries
-from membudget.calculator.parameters import Tensors, block_bytes
+from membudget.calculator.parameters import Tensors
 from membudget.config.run import Optimizer
 from membudget.dtypes import ITEMSIZE
 from tests.allocator_events import torch_events

@@ -7,9 +7,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from membudget.allocator import block_bytes
 from membudget.calculator.parameters import (
     Tensors,
-    block_bytes,
     frozen_tables,
     parameter_count,
     trainable_groups,

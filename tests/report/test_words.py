@@ -9,19 +9,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from membudget.calculator.result import Plan
+from membudget.errors import printable
 from membudget.report.words import (
     gpu_label,
     grouped,
     headline,
-    least_certain,
     limit_rows,
     plural,
-    printable,
     provenance_line,
     sized,
     totals,
     verdict,
 )
+from membudget.timeline import least_certain
 from tests.report.samples import MIB, drafter, over_plan, target
 
 
