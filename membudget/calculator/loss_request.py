@@ -10,10 +10,8 @@ from membudget.calculator.parameters import logits_dim
 from membudget.config.loss import CHUNKING_METHODS, TEACHER_TERMS, Term
 from membudget.config.models import Config
 from membudget.programs.section import Group
-from membudget.programs.terms import TermSettings
-
-Keep = Literal["none", "logits", "targets", "both"]
-
+from membudget.programs.section_run import Keep, SectionPlan
+from membudget.programs.terms import LABEL_TERMS, TermSettings
 
 DEFAULT_CHUNK = 4096
 """Tokens per chunk where none is named."""
@@ -66,6 +64,13 @@ class LossRequest:
     @property
     def needs_teacher(self) -> bool:
         return self.labels == "targets" or any(name in TEACHER_TERMS for name, _ in self.terms)
+
+    @property
+    def section_plan(self) -> SectionPlan:
+        """The section as its program takes it."""
+        reads = TEACHER_TERMS if self.labels == "data" else TEACHER_TERMS | LABEL_TERMS
+        in_full = any(group.needs_logits and any(t.name in reads for t in group.terms) for group in self.groups)
+        return SectionPlan(self.groups, in_full, self.keep, float(self.tokens))
 
     @property
     def num_chunks(self) -> int:
