@@ -67,6 +67,8 @@ class Allocation:
     """The event that frees it; None when it outlives the timeline."""
     count: int = 1
     """How many equal blocks stand behind it: repeated chunks are recorded as one allocation."""
+    line: str = ""
+    """`file:line` of the code that made it, where code was run."""
 
     @property
     def formula(self) -> str:
@@ -174,7 +176,7 @@ class Recorder:
     """Collects events; phases begin where `phase` is called and end where the next one begins."""
 
     def __init__(self, phase: str = "step") -> None:
-        self._allocations: list[tuple[str, str, int, tuple[int, ...], str, str, str, str, int, int]] = []
+        self._allocations: list[tuple[str, str, int, tuple[int, ...], str, str, str, str, int, int, str]] = []
         self._dies: dict[int, int] = {}
         self._phases: list[tuple[str, int]] = [(phase, 0)]
         self._clock = 0
@@ -192,10 +194,11 @@ class Recorder:
         values: str = "",
         provenance: str = "exact",
         count: int = 1,
+        line: str = "",
     ) -> int:
         """Record an allocation; the returned handle is what `free` takes."""
         self._allocations.append(
-            (name, category, nbytes, shape, dtype, formula, values, provenance, self._clock, count)
+            (name, category, nbytes, shape, dtype, formula, values, provenance, self._clock, count, line)
         )
         self._clock += 1
         self.total_bytes += nbytes
@@ -214,6 +217,7 @@ class Recorder:
             values=a.given_values,
             provenance=a.provenance,
             count=a.count,
+            line=a.line,
         )
 
     def free(self, handle: int) -> None:
@@ -248,9 +252,20 @@ class Recorder:
                 born,
                 self._dies.get(handle),
                 count,
+                line,
             )
-            for handle, (name, category, nbytes, shape, dtype, formula, values, provenance, born, count) in enumerate(
-                self._allocations
-            )
+            for handle, (
+                name,
+                category,
+                nbytes,
+                shape,
+                dtype,
+                formula,
+                values,
+                provenance,
+                born,
+                count,
+                line,
+            ) in enumerate(self._allocations)
         )
         return Timeline(allocations, phases, self._clock)

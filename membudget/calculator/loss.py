@@ -8,6 +8,8 @@ from membudget.calculator.loss_fold import folded
 from membudget.calculator.loss_request import LossRequest
 from membudget.calculator.loss_run import run_section
 from membudget.calculator.result import LossPrice
+from membudget.calculator.section_totals import section_totals
+from membudget.config.libraries import LIBRARY_METHODS
 from membudget.errors import UsageError
 from membudget.timeline import Recorder, Timeline
 
@@ -17,18 +19,21 @@ MAX_CHUNKS = 4096
 FOLDED_FROM = 12
 """Loops of at least so many full chunks are folded."""
 
-MODELLED_METHODS = frozenset({"compiled", "fused_kernel"})
-"""Methods priced by rule, because no CPU can run them."""
+APPROXIMATE_METHODS = frozenset({"cut_cross_entropy"})
+"""Methods that leave out parts of the gradient."""
 
 
 def section_timeline(request: LossRequest, *, head_gradient_exists: bool = False) -> Timeline:
-    """The section's timeline; long loops over chunks are folded, which changes no peak."""
+    """The section's timeline; long loops over chunks are folded, which changes no peak.
+
+    A library chooses its chunks by the number of tokens, so that no shorter run tells what a longer one does.
+    """
 
     def run(tokens: int) -> Timeline:
         return run_section(request.with_tokens(tokens), head_gradient_exists=head_gradient_exists)
 
     chunks = {term.chunk for _, term in request.terms if term.chunk and term.chunk < request.tokens}
-    if len(chunks) == 1:
+    if len(chunks) == 1 and not any(term.method in LIBRARY_METHODS for _, term in request.terms):
         (chunk,) = chunks
         if request.tokens // chunk >= FOLDED_FROM:
             timeline = folded(run, request.tokens, chunk)
@@ -96,21 +101,21 @@ class LossSection:
 def price_loss(request: LossRequest) -> LossPrice:
     """What the section costs in bytes, beyond hidden states and head weights."""
     timeline = section_timeline(request).until("backward")
-    totals = timeline.totals()
-    forward = next(phase for phase in timeline.phases if phase.name == "forward")
+    totals = section_totals(timeline)
+    names = tuple(name for name, _ in request.terms)
     methods = {term.method for _, term in request.terms}
     chunks = {term.chunk for _, term in request.terms}
     return LossPrice(
-        terms=tuple(name for name, _ in request.terms),
+        terms=names,
         method=_only(methods),
         chunk=next(iter(chunks)) if len(chunks) == 1 else None,
         logits_dtype=request.logits_dtype,
         softmax_dtype=_softmax_dtype(request),
-        held_bytes=totals[forward.end - 1],
-        forward_peak_bytes=timeline.peak(("targets", "forward")).nbytes,
-        backward_peak_bytes=timeline.peak(("backward",)).nbytes,
-        gradient="approximate" if any(name == "kl_topk" for name, _ in request.terms) else "exact",
-        provenance="modelled" if methods & MODELLED_METHODS else "exact",
+        held_bytes=totals.held_bytes,
+        forward_peak_bytes=totals.forward_peak_bytes,
+        backward_peak_bytes=totals.backward_peak_bytes,
+        gradient="approximate" if "kl_topk" in names or methods & APPROXIMATE_METHODS else "exact",
+        provenance="modelled" if any(a.provenance == "modelled" for a in timeline.allocations) else "exact",
         timeline=timeline,
     )
 

@@ -7,8 +7,10 @@ from itertools import groupby
 from typing import Literal
 
 from membudget.calculator.parameters import logits_dim
+from membudget.config.libraries import dtype_refusal, section_refusal, term_refusal
 from membudget.config.loss import CHUNKING_METHODS, TEACHER_TERMS, Term
 from membudget.config.models import Config
+from membudget.errors import UsageError
 from membudget.programs.section import Group
 from membudget.programs.section_run import Keep, SectionPlan
 from membudget.programs.terms import LABEL_TERMS, TermSettings
@@ -32,6 +34,19 @@ class LossRequest:
     labels: Literal["data", "targets"] = "data"
     autocast: bool = False
     """Whether the loss runs inside the autocast region."""
+    token_weights: bool = False
+    """Whether each token counts with a weight of its own, as with masks: rows are summed first."""
+
+    def __post_init__(self) -> None:
+        """UsageError for a method of a library that cannot compute its term, or not with these settings."""
+        for name, term in self.terms:
+            text = (
+                term_refusal(term.method, is_cross_entropy=name == "cross_entropy", temperature=term.temperature)
+                or section_refusal(term.method, labels=self.labels, token_weights=self.token_weights)
+                or dtype_refusal(term.method, self.logits_dtype)
+            )
+            if text:
+                raise UsageError(text)
 
     @classmethod
     def of(cls, config: Config) -> LossRequest:
@@ -46,6 +61,7 @@ class LossRequest:
             train_head=config.model.train_lm_head,
             labels=config.loss.labels,
             autocast=config.loss.autocast,
+            token_weights=config.loss.token_weights,
         )
 
     def with_tokens(self, tokens: int) -> LossRequest:

@@ -51,4 +51,8 @@ class _Heads:
         labels = None
         if request.labels == "data":
             labels = self._ops.external("labels", (Dim(request.tokens, "tokens"),), "int64")
-        return Heads(hidden, weight, teacher_hidden, teacher_weight, labels, request.train_head)
+        token_weights = divisor = None
+        if request.token_weights:
+            token_weights = self._ops.external("token weights", (Dim(request.tokens, "tokens"),), "fp32")
+            divisor = self._ops.external("divisor", (), "fp32")
+        return Heads(hidden, weight, teacher_hidden, teacher_weight, labels, request.train_head, token_weights, divisor)

@@ -82,6 +82,22 @@ class GpuPlan:
         return self.margin_bytes >= 0
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredLoss:
+    """What a file of measurements says of the run's loss section alone, in bytes beyond its inputs."""
+
+    file: str
+    device: str
+    """Where and how it was measured, for people."""
+    method: str
+    chunk: int | None
+    predicted_bytes: int | None = None
+    """By the rules of the device it was measured on."""
+    measured_bytes: int | None = None
+    reason: str = ""
+    """Why nothing in the file says anything of this run; empty when something does."""
+
+
 @dataclass(frozen=True)
 class Plan:
     """The budget of a run."""
@@ -91,6 +107,8 @@ class Plan:
     notes: tuple[str, ...]
     """What the numbers mean for this run, a sentence each ("chunked: held memory is that of whole ...")."""
     not_included: tuple[str, ...]
+    measured: MeasuredLoss | None = None
+    """With a file of measurements, what it says."""
 
     @property
     def fits(self) -> bool:

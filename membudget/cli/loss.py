@@ -36,6 +36,7 @@ def loss(
     head: options.Head = "frozen",
     labels: options.Labels = "data",
     autocast: options.Autocast = False,
+    token_weights: options.TokenWeights = False,
     format_: options.Format = "table",
     color: Color = "auto",
 ) -> Outcome:
@@ -60,6 +61,7 @@ def loss(
         head=_one_of("--head", head, "frozen", "trainable"),
         labels=_one_of("--labels", labels, "data", "targets"),
         autocast=autocast,
+        token_weights=token_weights,
     )
     flags = _flags(softmax_dtype, upcast, temperature, beta, top_k)
     return Outcome(report(compare(terms, method, settings, flags), screen))

@@ -40,4 +40,7 @@ Labels = Annotated[
     str, typer.Option("--labels", metavar="data|targets", help="Labels: data, or argmax of the targets.")
 ]
 Autocast = Annotated[bool, typer.Option("--autocast", help="The loss runs inside autocast.")]
+TokenWeights = Annotated[
+    bool, typer.Option("--token-weights", help="Tokens have weights, or a mask: rows are summed one by one.")
+]
 Format = Annotated[str, typer.Option("--format", metavar="table|json", help="How to print it.")]

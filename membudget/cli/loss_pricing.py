@@ -33,6 +33,7 @@ class LossSettings:
     labels: Any
     """data or targets."""
     autocast: bool
+    token_weights: bool = False
 
 
 def compare(names: Iterable[str], method: str, settings: LossSettings, flags: TermFlags) -> LossReport:
@@ -53,6 +54,7 @@ def compare(names: Iterable[str], method: str, settings: LossSettings, flags: Te
         head=settings.head,
         labels=settings.labels,
         autocast=settings.autocast,
+        token_weights=settings.token_weights,
         settings=tuple(flags.given()),
         prices=tuple(prices),
         whole=next((price for price in prices if price.method == "whole"), None) or price_loss(whole),
@@ -71,6 +73,7 @@ def _request(terms: tuple[str, ...], settings: LossSettings, flags: TermFlags) -
         train_head=settings.head == "trainable",
         labels=settings.labels,
         autocast=settings.autocast,
+        token_weights=settings.token_weights,
     )
 
 

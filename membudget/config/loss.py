@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import Field, model_validator
 
 from membudget.config.base import Count, Fraction, Section
+from membudget.config.libraries import LIBRARY_METHODS, section_refusal, term_refusal
 
 Method = Literal[
     "whole",
@@ -20,6 +21,9 @@ Method = Literal[
     "cpu",
     "compiled",
     "fused_kernel",
+    "torch_linear_cross_entropy",
+    "liger",
+    "cut_cross_entropy",
 ]
 
 CHUNKING_METHODS = frozenset(
@@ -49,7 +53,8 @@ class Term(Section):
     """Factor of this term in the sum; it does not change memory. Default 1.0."""
 
     method: Method = "whole"
-    """How the term meets its logits. Default whole: logits in full, one pass, as plain PyTorch code does."""
+    """How the term meets its logits; torch_linear_cross_entropy, liger and cut_cross_entropy are libraries that
+    compute cross_entropy alone. Default whole: logits in full, one pass, as plain PyTorch code does."""
 
     chunk: Count | None = None
     """Tokens per chunk, for the methods that chunk; the last chunk may be shorter. No default."""
@@ -64,11 +69,20 @@ class Term(Section):
     def _chunk_matches_method(self) -> Term:
         if self.method in CHUNKING_METHODS and self.chunk is None:
             raise ValueError(f'method "{self.method}" needs "chunk", the tokens per chunk (for example 4096)')
+        if self.method in LIBRARY_METHODS and self.chunk is not None:
+            raise ValueError(f'method "{self.method}" chooses its chunks itself: remove "chunk"')
         if self.method not in CHUNKING_METHODS and self.chunk is not None:
             raise ValueError(
                 f'method "{self.method}" does not chunk: remove "chunk", or choose one of '
                 + ", ".join(sorted(CHUNKING_METHODS))
             )
+        return self
+
+    @model_validator(mode="after")
+    def _library_computes_it(self) -> Term:
+        is_cross_entropy = isinstance(self, CrossEntropy)
+        if text := term_refusal(self.method, is_cross_entropy=is_cross_entropy, temperature=self.temperature):
+            raise ValueError(text)
         return self
 
 
@@ -140,10 +154,21 @@ class Loss(Section):
     """Whether the loss runs inside the autocast region: there softmaxes run in fp32 and cross entropy keeps
     an fp32 copy of its log-probabilities. Default false: it runs outside, in the dtype of the logits."""
 
+    token_weights: bool = False
+    """Whether tokens count with weights of their own, or some not at all (a mask, an ignored label): the sums of
+    rows are then copied to fp32 and weighted, and so is the loss fp32. Default false: every token counts once."""
+
     @model_validator(mode="after")
     def _has_a_term(self) -> Loss:
         if not any(True for _ in self.terms()):
             raise ValueError("no term: name at least one of " + ", ".join(TERMS))
+        return self
+
+    @model_validator(mode="after")
+    def _library_computes_it(self) -> Loss:
+        for _, term in self.terms():
+            if text := section_refusal(term.method, labels=self.labels, token_weights=self.token_weights):
+                raise ValueError(text)
         return self
 
     def terms(self) -> Iterator[tuple[str, Term]]:

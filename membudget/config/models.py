@@ -5,6 +5,7 @@ from __future__ import annotations
 from pydantic import model_validator
 
 from membudget.config.base import Name, Section
+from membudget.config.libraries import dtype_refusal
 from membudget.config.loss import Loss
 from membudget.config.model import Drafter, Target
 from membudget.config.run import Batch, Budget, Hardware, Optimizer, Parallel, Precision, Step
@@ -65,6 +66,13 @@ class Config(Section):
                 f"{name} {rows:,} x {width_name} {width:,} is {rows * width:,} elements; "
                 f"more than {MAX_ELEMENTS:,} are not priced"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _methods_take_the_dtype(self) -> Config:
+        for _, term in self.loss.terms():
+            if text := dtype_refusal(term.method, self.precision.compute):
+                raise ValueError(text)
         return self
 
     @model_validator(mode="after")

@@ -17,7 +17,10 @@ def torch_section(request: LossRequest, device: str = "cpu") -> SectionRun[Tenso
 
 
 def torch_heads(request: LossRequest, device: str = "cpu") -> Heads[Tensor]:
-    """hidden [tokens, hidden], weight [vocab, hidden], the teacher's where one is needed, labels from the data."""
+    """hidden [tokens, hidden], weight [vocab, hidden], the teacher's where one is needed, labels from the data.
+
+    Token weights, where they are asked for: the first token counts nothing, the others once.
+    """
     dtype = DTYPES[request.logits_dtype]
 
     def matrix(rows: int) -> Tensor:
@@ -30,4 +33,9 @@ def torch_heads(request: LossRequest, device: str = "cpu") -> Heads[Tensor]:
     labels = None
     if request.labels == "data":
         labels = torch.randint(0, request.vocab, (request.tokens,), device=device)
-    return Heads(hidden, weight, teacher_hidden, teacher_weight, labels, request.train_head)
+    token_weights = divisor = None
+    if request.token_weights:
+        token_weights = torch.ones(request.tokens, device=device)
+        token_weights[0] = 0
+        divisor = torch.full((), float(max(request.tokens - 1, 1)), device=device)
+    return Heads(hidden, weight, teacher_hidden, teacher_weight, labels, request.train_head, token_weights, divisor)

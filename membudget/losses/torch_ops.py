@@ -11,11 +11,14 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from membudget.losses.libraries import LIBRARIES
+
 DTYPES = {
     "fp64": torch.float64,
     "fp32": torch.float32,
     "bf16": torch.bfloat16,
     "fp16": torch.float16,
+    "int32": torch.int32,
     "int64": torch.int64,
     "bool": torch.bool,
 }
@@ -77,6 +80,18 @@ class TorchOps:
     def equal(self, a: Tensor, b: Tensor) -> Tensor:
         return a == b
 
+    def is_zero(self, x: Tensor) -> Tensor:
+        return x == 0
+
+    def fill_with_zero(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x.masked_fill(mask, 0)
+
+    def fill_rows_with_zero_(self, x: Tensor, mask: Tensor) -> Tensor:
+        return x.masked_fill_(mask.unsqueeze(-1), 0)
+
+    def divide_by(self, x: Tensor, divisor: Tensor) -> Tensor:
+        return x / divisor
+
     def minimum(self, a: Tensor, b: Tensor) -> Tensor:
         return torch.minimum(a, b)
 
@@ -105,6 +120,15 @@ class TorchOps:
 
     def kl_div(self, x: Tensor, target: Tensor, *, log_target: bool) -> Tensor:
         return F.kl_div(x, target, reduction="sum", log_target=log_target)
+
+    def cross_entropy_rows(self, x: Tensor, labels: Tensor) -> Tensor:
+        return F.cross_entropy(x, labels, reduction="none")
+
+    def nll_loss_rows(self, log_probs: Tensor, labels: Tensor) -> Tensor:
+        return F.nll_loss(log_probs, labels, reduction="none")
+
+    def kl_div_rows(self, x: Tensor, target: Tensor, *, log_target: bool) -> Tensor:
+        return F.kl_div(x, target, reduction="none", log_target=log_target).sum(-1)
 
     def logsumexp(self, x: Tensor) -> Tensor:
         return x.logsumexp(-1, keepdim=True)
@@ -143,8 +167,10 @@ class TorchOps:
         forward: Callable[..., tuple[Tensor, tuple[Tensor, ...]]],
         backward: Callable[..., tuple[Tensor | None, ...]],
         *inputs: Tensor,
+        once: str = "",
     ) -> Tensor:
-        result: Tensor = _Function.apply(forward, backward, *inputs)  # type: ignore[no-untyped-call]
+        """`once` names the method whose backward spoils what it saved, so that a second one is refused."""
+        result: Tensor = _Function.apply(forward, backward, once, *inputs)  # type: ignore[no-untyped-call]
         return result
 
     # memory written in place, and the host
@@ -176,6 +202,13 @@ class TorchOps:
     def to_device(self, x: Tensor, like: Tensor) -> Tensor:
         return x.to(like.device)
 
+    # whole losses of libraries
+
+    def library(
+        self, name: str, priced: Callable[..., Tensor], hidden: Tensor, weight: Tensor, labels: Tensor
+    ) -> Tensor:
+        return LIBRARIES[name](hidden, weight, labels)
+
     # names
 
     def scope(self, name: str) -> AbstractContextManager[None]:
@@ -193,18 +226,41 @@ class TorchOps:
     def dtype_of(self, x: Tensor) -> str:
         return NAMES[x.dtype]
 
+    def on_cuda(self, x: Tensor) -> bool:
+        return x.is_cuda
+
 
 class _Function(torch.autograd.Function):
     """A program's own forward and backward as an autograd Function."""
 
     @staticmethod
-    def forward(ctx: Any, forward: Any, backward: Any, *inputs: Tensor) -> Tensor:
+    def forward(ctx: Any, forward: Any, backward: Any, once: str, *inputs: Tensor) -> Tensor:
         output, saved = forward(*inputs)
         ctx.backward_program = backward
+        ctx.once = once
+        ctx.used = False
         ctx.save_for_backward(*saved)
         result: Tensor = output
         return result
 
     @staticmethod
     def backward(ctx: Any, upstream: Tensor) -> Any:
-        return (None, None, *ctx.backward_program(upstream, *ctx.saved_tensors))
+        if ctx.once:
+            refuse_second_backward(ctx.once, ctx.used)
+        ctx.used = True
+        return (None, None, None, *ctx.backward_program(upstream, *ctx.saved_tensors))
+
+
+def refuse_second_backward(method: str, used: bool) -> None:
+    """RuntimeError in the backward pass of a method that computes its gradient in forward, unless it is the first."""
+    if torch.is_grad_enabled():
+        raise RuntimeError(
+            f"{method}: the gradient was computed in forward and has no graph of its own, so that create_graph=True "
+            f"and gradients of gradients are impossible; use method whole or chunked for this loss"
+        )
+    if used:
+        raise RuntimeError(
+            f"{method}: the gradient was computed in forward and the first backward scaled it in place, so that a "
+            f"second backward would be wrong; compute the loss again, or use a checkpointing method "
+            f"(chunked_checkpoint, fused_head) with retain_graph=True"
+        )

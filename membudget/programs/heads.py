@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Generic
 
-from membudget.programs.methods import Terms, loss_and_gradient, pieces
+from membudget.programs.methods import Terms, loss_and_gradient, piece, pieces
 from membudget.programs.operators import Operators, T
 from membudget.programs.terms import plus, sum_of_terms
 
@@ -21,6 +21,17 @@ class Heads(Generic[T]):
     labels: T | None
     """Token ids; None when the teacher's argmax serves."""
     train_weight: bool
+    token_weights: T | None = None
+    """[tokens], fp32: what each token counts, 0 for one that is left out; None for every token once."""
+    divisor: T | None = None
+    """Without dimensions, beside token weights: the loss is divided by it, and not by the number of tokens."""
+    targets: T | None = None
+    """The teacher's logits in full, for methods that would compute them from teacher_hidden, which is None then."""
+
+    @property
+    def teacher(self) -> T | None:
+        """What is cut into chunks to get the teacher's logits."""
+        return self.teacher_hidden if self.targets is None else self.targets
 
 
 def logits_of(ops: Operators[T], hidden: T, weight: T, name: str = "logits") -> T:
@@ -39,17 +50,18 @@ def targets_of(ops: Operators[T], hidden: T | None, weight: T | None, name: str 
 def fused_head(ops: Operators[T], terms: Terms, heads: Heads[T], chunk: int, divisor: float) -> T:
     """Hidden states in chunks, head and loss of each under a checkpoint."""
 
-    def chunk_loss(hidden: T, teacher_hidden: T | None, labels: T | None) -> T:
-        targets = targets_of(ops, teacher_hidden, heads.teacher_weight, "chunk targets")
+    def chunk_loss(hidden: T, teacher: T | None, labels: T | None, token_weights: T | None) -> T:
+        targets = _chunk_targets(ops, heads, teacher)
         logits = logits_of(ops, hidden, heads.weight, "chunk logits")
-        return sum_of_terms(ops, terms, logits, targets, labels, divisor)
+        return sum_of_terms(ops, terms, logits, targets, labels, divisor, token_weights)
 
     hidden = ops.split(heads.hidden, chunk)
-    teacher = pieces(ops, heads.teacher_hidden, chunk, len(hidden))
+    teacher = pieces(ops, heads.teacher, chunk, len(hidden))
     labels = pieces(ops, heads.labels, chunk, len(hidden))
+    token_weights = pieces(ops, heads.token_weights, chunk, len(hidden))
     total: T | None = None
-    for h, t, y in zip(hidden, teacher, labels, strict=True):
-        total = plus(ops, total, ops.checkpoint(chunk_loss, h, t, y))
+    for h, t, y, w in zip(hidden, teacher, labels, token_weights, strict=True):
+        total = plus(ops, total, ops.checkpoint(chunk_loss, h, t, y, w))
     assert total is not None
     return total
 
@@ -76,16 +88,19 @@ def fused_head_grad_in_forward(ops: Operators[T], terms: Terms, heads: Heads[T],
         scaled = ops.scale_(gradient, upstream)
         return scaled, ops.scale_(of_weight[0], upstream) if of_weight else None
 
-    return ops.function(forward, backward, heads.hidden, heads.weight)
+    return ops.function(forward, backward, heads.hidden, heads.weight, once="fused_head_grad_in_forward")
 
 
 def _chunk_gradient(
     ops: Operators[T], terms: Terms, heads: Heads[T], start: int, stop: int, divisor: float
 ) -> tuple[T, T]:
-    targets = None
-    if heads.teacher_hidden is not None:
-        piece = ops.slice_rows(heads.teacher_hidden, start, stop)
-        targets = targets_of(ops, piece, heads.teacher_weight, "chunk targets")
+    targets = _chunk_targets(ops, heads, piece(ops, heads.teacher, start, stop))
     logits = logits_of(ops, ops.slice_rows(heads.hidden, start, stop), heads.weight, "chunk logits")
-    labels = None if heads.labels is None else ops.slice_rows(heads.labels, start, stop)
-    return loss_and_gradient(ops, terms, logits, targets, labels, divisor)
+    labels = piece(ops, heads.labels, start, stop)
+    token_weights = piece(ops, heads.token_weights, start, stop)
+    return loss_and_gradient(ops, terms, logits, targets, labels, divisor, token_weights)
+
+
+def _chunk_targets(ops: Operators[T], heads: Heads[T], teacher: T | None) -> T | None:
+    """The teacher's logits of a chunk, from what there is of the teacher."""
+    return teacher if heads.targets is not None else targets_of(ops, teacher, heads.teacher_weight, "chunk targets")

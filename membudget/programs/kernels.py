@@ -23,7 +23,14 @@ COMPILED_JSD_MASKS = 2
 
 
 def fused_kernel(
-    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T | None, chunk: int, divisor: float
+    ops: Operators[T],
+    terms: Terms,
+    logits: T,
+    targets: T | None,
+    labels: T | None,
+    chunk: int,
+    divisor: float,
+    token_weights: T | None = None,
 ) -> T:
     """One kernel per term."""
     total: T | None = None
@@ -36,7 +43,14 @@ def fused_kernel(
 
 
 def compiled(
-    ops: Operators[T], terms: Terms, logits: T, targets: T | None, labels: T | None, chunk: int, divisor: float
+    ops: Operators[T],
+    terms: Terms,
+    logits: T,
+    targets: T | None,
+    labels: T | None,
+    chunk: int,
+    divisor: float,
+    token_weights: T | None = None,
 ) -> T:
     """One graph for all terms."""
     num_masks = COMPILED_JSD_MASKS if any(term.name == "jsd" for term in terms) else 0

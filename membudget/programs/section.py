@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from membudget.programs import heads as head_methods
-from membudget.programs import kernels, methods
+from membudget.programs import kernels, libraries, methods
 from membudget.programs.heads import Heads
 from membudget.programs.methods import Terms
 from membudget.programs.operators import Operators, T
@@ -31,6 +31,15 @@ HEAD_METHODS: dict[str, Callable[..., Any]] = {
 }
 """Methods that compute the logits themselves, chunk by chunk."""
 
+LIBRARY_METHODS: dict[str, Callable[..., Any]] = {
+    "torch_linear_cross_entropy": libraries.torch_linear_cross_entropy,
+    "liger": libraries.liger,
+    "cut_cross_entropy": libraries.cut_cross_entropy,
+}
+"""Methods that leave logits to a library; they compute cross_entropy alone."""
+
+_FROM_HIDDEN_STATES = {**HEAD_METHODS, **LIBRARY_METHODS}
+
 
 @dataclass(frozen=True, slots=True)
 class Group:
@@ -49,14 +58,20 @@ class Group:
 def section_loss(
     ops: Operators[T], groups: tuple[Group, ...], heads: Heads[T], logits: T | None, targets: T | None, divisor: float
 ) -> T:
-    """The sum over all groups. logits are None when no group needs them in full."""
+    """The sum over all groups. logits are None when no group needs them in full.
+
+    The divisor is that of `heads`, where there is one.
+    """
+    weights = () if heads.token_weights is None else (heads.token_weights,)
+    if heads.divisor is not None:
+        divisor = 1.0
     total: T | None = None
     for group in groups:
         if group.needs_logits:
             method = LOGITS_METHODS[group.method]
-            loss = method(ops, group.terms, logits, targets, heads.labels, group.chunk, divisor)
+            loss = method(ops, group.terms, logits, targets, heads.labels, group.chunk, divisor, *weights)
         else:
-            loss = HEAD_METHODS[group.method](ops, group.terms, heads, group.chunk, divisor)
+            loss = _FROM_HIDDEN_STATES[group.method](ops, group.terms, heads, group.chunk, divisor)
         total = plus(ops, total, loss)
     assert total is not None
-    return total
+    return total if heads.divisor is None else ops.divide_by(total, heads.divisor)

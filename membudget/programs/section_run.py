@@ -55,6 +55,11 @@ class SectionRun(Generic[T]):
         )
         return tuple(zip(STEP_PHASES, steps, strict=True))
 
+    @property
+    def kept(self) -> list[T]:
+        """The logits and targets that the caller still refers to."""
+        return [tensor for tensor in (self._logits, self._targets) if tensor is not None]
+
     def targets(self) -> None:
         """The teacher's logits in full, when a term that works on logits in full reads them."""
         if self._plan.targets_in_full:

@@ -1,7 +1,7 @@
 """The terms of a loss, each summed over its tokens: the caller divides once, by one global number.
 
 Every term takes logits [tokens, vocab] (with a graph), targets [tokens, vocab] (the teacher's logits, None
-where no term needs them) and labels [tokens].
+where no term needs them) and labels [tokens]; `sums` says how tokens add up.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from math import log
 from typing import Any
 
 from membudget.programs.operators import Operators, T
+from membudget.programs.sums import PlainSums, Sums, WeightedSums, shielded
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,31 +32,31 @@ class TermSettings:
     k: int = 128
 
 
-def cross_entropy(ops: Operators[T], logits: T, targets: T | None, labels: T, term: TermSettings) -> T:
+def cross_entropy(ops: Operators[T], sums: Sums[T], logits: T, targets: T | None, labels: T, term: TermSettings) -> T:
     """F.cross_entropy on the logits or on their fp32 copy; with a softmax dtype, the two steps it is made of."""
     x = ops.to(_tempered(ops, logits, term), "fp32") if term.upcast else _tempered(ops, logits, term)
     if term.autocast:
-        return ops.nll_loss(ops.to(ops.log_softmax(x), "fp32"), labels)
+        return sums.nll_loss(ops.to(ops.log_softmax(x), "fp32"), labels)
     if term.softmax_dtype is not None:
-        return ops.nll_loss(ops.log_softmax(x, term.softmax_dtype), labels)
-    return ops.cross_entropy(x, labels)
+        return sums.nll_loss(ops.log_softmax(x, term.softmax_dtype), labels)
+    return sums.cross_entropy(x, labels)
 
 
-def kl(ops: Operators[T], logits: T, targets: T, labels: T, term: TermSettings) -> T:
+def kl(ops: Operators[T], sums: Sums[T], logits: T, targets: T, labels: T, term: TermSettings) -> T:
     """sum p (log p - log q): forward KL, p the teacher."""
     log_q = ops.log_softmax(_tempered(ops, logits, term), term.softmax_dtype)
     p = ops.softmax(_tempered(ops, targets, term), term.softmax_dtype)
-    return _rescaled(ops, ops.kl_div(log_q, p, log_target=False), term)
+    return _rescaled(ops, sums.kl_div(log_q, p, log_target=False), term)
 
 
-def reverse_kl(ops: Operators[T], logits: T, targets: T, labels: T, term: TermSettings) -> T:
+def reverse_kl(ops: Operators[T], sums: Sums[T], logits: T, targets: T, labels: T, term: TermSettings) -> T:
     """sum q (log q - log p): the student's distribution is the target of kl_div."""
     log_q = ops.log_softmax(_tempered(ops, logits, term), term.softmax_dtype)
     log_p = ops.log_softmax(_tempered(ops, targets, term), term.softmax_dtype)
-    return _rescaled(ops, ops.kl_div(log_p, log_q, log_target=True), term)
+    return _rescaled(ops, sums.kl_div(log_p, log_q, log_target=True), term)
 
 
-def jsd(ops: Operators[T], logits: T, targets: T, labels: T, term: TermSettings) -> T:
+def jsd(ops: Operators[T], sums: Sums[T], logits: T, targets: T, labels: T, term: TermSettings) -> T:
     """beta KL(p || m) + (1 - beta) KL(q || m) with the mixture m = beta p + (1 - beta) q."""
     log_q = ops.log_softmax(_tempered(ops, logits, term), term.softmax_dtype)
     log_p = ops.log_softmax(_tempered(ops, targets, term), term.softmax_dtype)
@@ -63,20 +64,20 @@ def jsd(ops: Operators[T], logits: T, targets: T, labels: T, term: TermSettings)
         log_m = ops.add_number(ops.logaddexp(log_q, log_p), -log(2))
     else:
         log_m = ops.logaddexp(ops.add_number(log_q, log(1 - term.beta)), ops.add_number(log_p, log(term.beta)))
-    of_teacher = ops.scale(ops.kl_div(log_m, log_p, log_target=True), term.beta)
-    of_student = ops.scale(ops.kl_div(log_m, log_q, log_target=True), 1 - term.beta)
+    of_teacher = ops.scale(sums.kl_div(log_m, log_p, log_target=True), term.beta)
+    of_student = ops.scale(sums.kl_div(log_m, log_q, log_target=True), 1 - term.beta)
     return _rescaled(ops, ops.add(of_teacher, of_student), term)
 
 
-def tv(ops: Operators[T], logits: T, targets: T, labels: T, term: TermSettings) -> T:
+def tv(ops: Operators[T], sums: Sums[T], logits: T, targets: T, labels: T, term: TermSettings) -> T:
     """sum over tokens of 1 - sum(min(p, q)): total variation distance."""
     q = ops.softmax(_tempered(ops, logits, term), term.softmax_dtype)
     p = ops.softmax(_tempered(ops, targets, term), term.softmax_dtype)
-    overlap = ops.sum_all(ops.minimum(q, p))
-    return ops.add_number(ops.neg(overlap), float(ops.num_rows(logits)))
+    overlap = sums.elements(ops.minimum(q, p))
+    return sums.tokens_minus(overlap, logits)
 
 
-def kl_topk(ops: Operators[T], logits: T, targets: T, labels: T, term: TermSettings) -> T:
+def kl_topk(ops: Operators[T], sums: Sums[T], logits: T, targets: T, labels: T, term: TermSettings) -> T:
     """Forward KL over the teacher's k most likely tokens, with the full normalisers of both sides.
 
     What is left out is the sum over the other tokens; so the gradient is approximate.
@@ -90,16 +91,16 @@ def kl_topk(ops: Operators[T], logits: T, targets: T, labels: T, term: TermSetti
         p = ops.exp(log_p)
     z = _in_dtype(ops, _tempered(ops, logits, term), term)
     log_q = ops.sub(ops.gather(z, index), ops.logsumexp(z))
-    return _rescaled(ops, ops.sum_all(ops.mul(p, ops.sub(log_p, log_q))), term)
+    return _rescaled(ops, sums.elements(ops.mul(p, ops.sub(log_p, log_q))), term)
 
 
-def cap(ops: Operators[T], logits: T, targets: T | None, labels: T, term: TermSettings) -> T:
+def cap(ops: Operators[T], sums: Sums[T], logits: T, targets: T | None, labels: T, term: TermSettings) -> T:
     """Entropy of the tokens predicted correctly (LLaDA2.0 confidence term); the mask is applied after the rows."""
     correct = ops.equal(ops.argmax(logits), labels)
     log_q = ops.log_softmax(_tempered(ops, logits, term), term.softmax_dtype)
     entropy = ops.neg(ops.sum_rows(ops.mul(ops.exp(log_q), log_q)))
     del log_q
-    return ops.sum_all(ops.mul(entropy, ops.to(correct, term.softmax_dtype or ops.dtype_of(logits))))
+    return sums.rows(ops.mul(entropy, ops.to(correct, term.softmax_dtype or ops.dtype_of(logits))))
 
 
 def _tempered(ops: Operators[T], x: T, term: TermSettings) -> T:
@@ -142,15 +143,32 @@ def sum_of_terms(
     targets: T | None,
     labels: T | None,
     divisor: float,
+    token_weights: T | None = None,
 ) -> T:
     """Every term times its weight over the divisor, added up; without labels, the teacher's argmax serves."""
     if labels is None and any(term.name in LABEL_TERMS for term in terms):
         assert targets is not None, "labels come from targets that do not exist"
         labels = ops.argmax(targets)
+    if token_weights is None:
+        return added_up(ops, PlainSums(ops), terms, logits, targets, labels, divisor)
+    logits = shielded(ops, logits, token_weights)
+    return added_up(ops, WeightedSums(ops, token_weights), terms, logits, targets, labels, divisor)
+
+
+def added_up(
+    ops: Operators[T],
+    sums: Sums[T],
+    terms: tuple[TermSettings, ...],
+    logits: T,
+    targets: T | None,
+    labels: T | None,
+    divisor: float,
+) -> T:
+    """The sum over the terms, its tokens added up as `sums` does it."""
     total: T | None = None
     for term in terms:
         with ops.scope(term.name):
-            loss = TERM_PROGRAMS[term.name](ops, logits, targets, labels, term)
+            loss = TERM_PROGRAMS[term.name](ops, sums, logits, targets, labels, term)
             loss = ops.scale(loss, term.weight / divisor)
         total = plus(ops, total, loss)
     assert total is not None, "no term"

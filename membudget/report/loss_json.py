@@ -22,6 +22,7 @@ def render(report: LossReport, screen: Screen) -> str:
         "head": report.head,
         "labels": report.labels,
         "autocast": report.autocast,
+        "token_weights": report.token_weights,
         "settings": dict(report.settings),
         "results": [_price(price) for price in report.prices],
         "skipped": [{"method": method, "reason": reason} for method, reason in report.skipped],

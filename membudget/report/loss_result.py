@@ -28,6 +28,8 @@ class LossReport:
     prices: tuple[LossPrice, ...]
     whole: LossPrice
     """The price in one pass, to compare with, whether it was asked for or not."""
+    token_weights: bool = False
+    """Whether each token counts with a weight of its own."""
     skipped: tuple[tuple[str, str], ...] = ()
     """Methods that cannot compute these terms, and why."""
 

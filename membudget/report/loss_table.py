@@ -51,6 +51,7 @@ def _settings(report: LossReport) -> str:
         f"kept until backward: {report.keep}",
         f"labels from {report.labels}",
         *(["autocast"] if report.autocast else []),
+        *(["token weights"] if report.token_weights else []),
         *(name if value is True else f"{name} {value}" for name, value in report.settings),
     ]
     return "; ".join(parts)
@@ -96,8 +97,9 @@ def _sentences(report: LossReport) -> Iterator[str]:
         "fwd, bwd: the most in each pass; peak: the larger of the two."
     )
     yield provenance_line(price.provenance for price in report.prices)
-    for method, reason in report.skipped:
-        yield f"not priced: {method}: {printable(reason)}"
+    for reason in dict.fromkeys(reason for _, reason in report.skipped):
+        methods = ", ".join(method for method, its_reason in report.skipped if its_reason == reason)
+        yield f"not priced: {methods}: {printable(reason)}"
     least = min(report.prices, key=lambda price: price.peak_bytes)
     if len(report.prices) > 1:
         yield f"least peak: {least.method}, {format_both(least.peak_bytes)}"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from heapq import heappop, heappush
 
-from membudget.sized.casts import match_input
-from membudget.sized.graph import Edge, Leaf, Node
+from membudget.sized.casts import match_dtype, match_shape
+from membudget.sized.graph import Edge, InputMeta, Leaf, Node
 from membudget.sized.session import Session
 from membudget.sized.tensor import Tensor, same_layout
 
@@ -96,15 +96,21 @@ class _Run:
         saved = node.unpack()
         outputs = list(node.backward(self.session, node, incoming, saved))
         saved.clear()
+        gradient = None
         for index, edge in enumerate(node.edges):
-            output = outputs[index]
-            if output is not None and edge is not None:
-                outputs[index] = match_input(self.session, output, node.inputs[index])
-        output = gradient = None
+            if edge is not None:
+                self._match(outputs, index, node.inputs[index])
         del incoming
         if not self.retain_graph:
             node.release()
         self._pass_all_on(node, outputs)
+
+    def _match(self, outputs: list[Tensor | None], index: int, meta: InputMeta) -> None:
+        """Give an output the shape and the dtype of its input; what was summed dies before the sum is cast."""
+        for match in (match_shape, match_dtype):
+            output = outputs[index]
+            if output is not None:
+                outputs[index] = match(self.session, output, meta)
 
     def _pass_all_on(self, node: Node, outputs: list[Tensor | None]) -> None:
         """Hand each output on; one that was added to another gradient is freed when all have arrived."""

@@ -8,12 +8,17 @@ from membudget.sized.session import Session
 from membudget.sized.tensor import Tensor
 
 
-def match_input(session: Session, gradient: Tensor, meta: InputMeta) -> Tensor:
-    """Reduce and cast a gradient to the shape and dtype of the input (validate_outputs in engine.cpp)."""
+def match_shape(session: Session, gradient: Tensor, meta: InputMeta) -> Tensor:
+    """Sum a gradient to the shape of its input (validate_outputs in engine.cpp)."""
     if gradient.shape != meta.shape:
-        gradient = session.new(f"gradient of {meta.name}", meta.shape, gradient.dtype, like=gradient)
+        return session.new(f"gradient of {meta.name}", meta.shape, gradient.dtype, like=gradient)
+    return gradient
+
+
+def match_dtype(session: Session, gradient: Tensor, meta: InputMeta) -> Tensor:
+    """Cast a gradient to the dtype of its input, once it has its shape."""
     if gradient.dtype != meta.dtype:
-        gradient = session.new(f"gradient of {meta.name}", meta.shape, meta.dtype, like=gradient)
+        return session.new(f"gradient of {meta.name}", meta.shape, meta.dtype, like=gradient)
     return gradient
 
 
@@ -26,10 +31,9 @@ def to(session: Session, x: Tensor, dtype: str) -> Tensor:
 
 
 def _to_backward(session: Session, node: Node, grads: Gradients, saved: list[Tensor]) -> Gradients:
-    """The gradient is cast back where shapes and dtypes are matched."""
     (grad,) = grads
     assert grad is not None
-    return (match_input(session, grad, node.inputs[0]),)
+    return (match_dtype(session, grad, node.inputs[0]),)
 
 
 def common_dtype(inputs: tuple[Tensor, ...]) -> str:

@@ -75,6 +75,14 @@ def _div_backward(session: Session, node: Node, grads: Gradients, saved: list[Te
     return elementwise(session, gradient_name(node), grad, saved[0]), None
 
 
+def divide_by(session: Session, x: Tensor, divisor: Tensor) -> Tensor:
+    """x / divisor for a tensor without a graph; saves the divisor."""
+    node = session.node("div", (x, divisor), _div_backward)
+    if node is not None:
+        session.save(node, divisor)
+    return session.attach(elementwise(session, "quotient", x, divisor), node)
+
+
 def add_number(session: Session, x: Tensor, value: float) -> Tensor:
     """x + value for a Python number."""
     return add(session, x, number(session))
@@ -140,6 +148,30 @@ def equal(session: Session, a: Tensor, b: Tensor) -> Tensor:
     return elementwise(session, "equal", a, b, dtype="bool")
 
 
+def is_zero(session: Session, x: Tensor) -> Tensor:
+    """x == 0, one byte per element, no graph."""
+    return elementwise(session, "zeros", x, number(session), dtype="bool")
+
+
+def fill_with_zero(session: Session, x: Tensor, mask: Tensor) -> Tensor:
+    """x.masked_fill(mask, 0), a copy; saves the mask."""
+    node = session.node("fill", (x,), _fill_backward)
+    if node is not None:
+        session.save(node, mask)
+    return session.attach(session.new("filled", x.shape, x.dtype, like=x), node)
+
+
+def _fill_backward(session: Session, node: Node, grads: Gradients, saved: list[Tensor]) -> Gradients:
+    (grad,) = grads
+    assert grad is not None
+    return (new_gradient(session, node, grad),)
+
+
+def fill_rows_with_zero_(session: Session, x: Tensor, mask: Tensor) -> Tensor:
+    """x.masked_fill_(mask.unsqueeze(-1), 0), in place."""
+    return x
+
+
 def minimum(session: Session, a: Tensor, b: Tensor) -> Tensor:
     """Elementwise minimum; saves both sides."""
     node = session.node("minimum", (a, b), _minimum_backward)
@@ -152,18 +184,18 @@ def _minimum_backward(session: Session, node: Node, grads: Gradients, saved: lis
     """Per needed side: where(self == other, grad / 2, grad).masked_fill_(self > other, 0)."""
     (grad,) = grads
     assert grad is not None
-    return both_sides(node, lambda index: _minimum_side(session, node, grad, index))
 
+    def side(index: int) -> Tensor:
+        two = number(session)
+        half = elementwise(session, f"{node.scope} half of the gradient", grad, two)
+        del two
+        equal_mask = elementwise(session, f"{node.scope} mask", *saved, dtype="bool")
+        result = elementwise(session, gradient_name(node, index), half)
+        greater_mask = elementwise(session, f"{node.scope} mask", *saved, dtype="bool")
+        del half, equal_mask, greater_mask
+        return result
 
-def _minimum_side(session: Session, node: Node, grad: Tensor, index: int) -> Tensor:
-    two = number(session)
-    half = elementwise(session, f"{node.scope} half of the gradient", grad, two)
-    del two
-    equal_mask = session.new(f"{node.scope} mask", half.shape, "bool", like=half)
-    result = elementwise(session, gradient_name(node, index), half)
-    greater_mask = session.new(f"{node.scope} mask", result.shape, "bool", like=result)
-    del half, equal_mask, greater_mask
-    return result
+    return both_sides(node, side)
 
 
 def logaddexp(session: Session, a: Tensor, b: Tensor) -> Tensor:

@@ -15,11 +15,16 @@ BackwardOf = Callable[..., tuple[Tensor | None, ...]]
 """(upstream gradient, *saved) -> a gradient per input."""
 
 
-def function(session: Session, forward: Forward, backward: BackwardOf, *inputs: Tensor) -> Tensor:
-    """Run `forward(*inputs)` without a graph; in a backward pass, `backward` supplies the gradients."""
+def function(session: Session, forward: Forward, backward: BackwardOf, *inputs: Tensor, once: str = "") -> Tensor:
+    """Run `forward(*inputs)` without a graph; in a backward pass, `backward` supplies the gradients.
+
+    An input that is returned becomes a view, so that it is still itself. A graph runs backward once: `once` is met.
+    """
     node = session.node("function", inputs, _function_backward)
     with session.grad_mode(False):
         output, saved = forward(*inputs)
+    if any(output is x for x in inputs):
+        output = session.view(output, output.shape, output.strides)
     if node is not None:
         node.context = backward
         session.save(node, *saved)

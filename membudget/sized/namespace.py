@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import AbstractContextManager
 
 from membudget.sized import backward, casts, elementwise, indexing, reductions
@@ -27,6 +28,7 @@ class SizedOps(Session):
     mul = elementwise.mul
     scale = elementwise.scale
     divide = elementwise.divide
+    divide_by = elementwise.divide_by
     add = elementwise.add
     add_number = elementwise.add_number
     sub = elementwise.sub
@@ -34,6 +36,9 @@ class SizedOps(Session):
     exp = elementwise.exp
     tanh = elementwise.tanh
     equal = elementwise.equal
+    is_zero = elementwise.is_zero
+    fill_with_zero = elementwise.fill_with_zero
+    fill_rows_with_zero_ = elementwise.fill_rows_with_zero_
     minimum = elementwise.minimum
     logaddexp = elementwise.logaddexp
     scale_ = elementwise.scale_
@@ -46,6 +51,9 @@ class SizedOps(Session):
     cross_entropy = reductions.cross_entropy
     nll_loss = reductions.nll_loss
     kl_div = reductions.kl_div
+    cross_entropy_rows = reductions.cross_entropy_rows
+    nll_loss_rows = reductions.nll_loss_rows
+    kl_div_rows = reductions.kl_div_rows
     logsumexp = reductions.logsumexp
     argmax = reductions.argmax
     topk = reductions.topk
@@ -74,6 +82,15 @@ class SizedOps(Session):
 
     def dtype_of(self, x: Tensor) -> str:
         return x.dtype
+
+    def on_cuda(self, x: Tensor) -> bool:
+        return self.device == "cuda" and not x.on_host
+
+    def library(
+        self, name: str, priced: Callable[..., Tensor], hidden: Tensor, weight: Tensor, labels: Tensor
+    ) -> Tensor:
+        """A loss of a library has no values here: what it allocates is a program of its own."""
+        return priced(self, hidden, weight, labels)
 
     def to_device(self, x: Tensor, like: Tensor) -> Tensor:
         """x where `like` lives."""

@@ -64,12 +64,26 @@ def cross_entropy(session: Session, x: Tensor, labels: Tensor) -> Tensor:
     return nll_loss(session, log_softmax(session, x), labels)
 
 
+def cross_entropy_rows(session: Session, x: Tensor, labels: Tensor) -> Tensor:
+    """F.cross_entropy(x, labels, reduction="none")."""
+    return nll_loss_rows(session, log_softmax(session, x), labels)
+
+
 def nll_loss(session: Session, log_probs: Tensor, labels: Tensor) -> Tensor:
     """F.nll_loss(log_probs, labels, reduction="sum"); saves the log-probabilities, labels and a scalar."""
+    return _nll(session, log_probs, labels, ())
+
+
+def nll_loss_rows(session: Session, log_probs: Tensor, labels: Tensor) -> Tensor:
+    """F.nll_loss(log_probs, labels, reduction="none"); saves the same."""
+    return _nll(session, log_probs, labels, labels.shape)
+
+
+def _nll(session: Session, log_probs: Tensor, labels: Tensor, shape: tuple[int, ...]) -> Tensor:
     node = session.node("nll_loss", (log_probs,), _nll_backward)
     if node is not None:
         session.save(node, log_probs, labels)
-    output = session.new("loss", (), log_probs.dtype, like=log_probs)
+    output = session.new("loss", shape, log_probs.dtype, like=log_probs)
     total_weight = session.new("total weight", (), log_probs.dtype, like=log_probs)
     if node is not None:
         session.save_output(node, total_weight)
@@ -82,19 +96,21 @@ def _nll_backward(session: Session, node: Node, grads: Gradients, saved: list[Te
 
 def kl_div(session: Session, x: Tensor, target: Tensor, *, log_target: bool) -> Tensor:
     """F.kl_div(x, target, reduction="sum", log_target=log_target), a composite of differentiable operators."""
+    return sum_all(session, _kl_elements(session, x, target, log_target))
+
+
+def kl_div_rows(session: Session, x: Tensor, target: Tensor, *, log_target: bool) -> Tensor:
+    """F.kl_div(x, target, reduction="none", log_target=log_target).sum(-1)"""
+    return sum_rows(session, _kl_elements(session, x, target, log_target))
+
+
+def _kl_elements(session: Session, x: Tensor, target: Tensor, log_target: bool) -> Tensor:
     if log_target:
-        pointwise = _kl_log_target(session, x, target)
-    else:
-        product = mul(session, x, target)
-        entropy = xlogy(session, target)
-        pointwise = sub(session, entropy, product)
-        del product, entropy
-    return sum_all(session, pointwise)
-
-
-def _kl_log_target(session: Session, x: Tensor, target: Tensor) -> Tensor:
-    difference = sub(session, target, x)
-    return mul(session, exp(session, target), difference)
+        difference = sub(session, target, x)
+        return mul(session, exp(session, target), difference)
+    product = mul(session, x, target)
+    entropy = xlogy(session, target)
+    return sub(session, entropy, product)
 
 
 def xlogy(session: Session, x: Tensor) -> Tensor:

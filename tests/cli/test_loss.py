@@ -9,6 +9,7 @@ import pytest
 
 from membudget.cli.app import main
 from membudget.cli.loss_terms import METHODS, TermFlags, build_terms
+from membudget.config.libraries import LIBRARY_METHODS
 from membudget.config.loss import TERMS, CrossEntropy, Jsd, KlTopK
 
 Capture = pytest.CaptureFixture[str]
@@ -23,7 +24,7 @@ def rows(capsys: Capture, *words: str) -> dict[str, dict[str, Any]]:
 def test_the_incident(capsys: Capture) -> None:
     line = "kl --tokens 24576 --vocab 248320 --hidden 5120 --chunk 4096"
     found = rows(capsys, *line.split())
-    assert tuple(found) == METHODS
+    assert tuple(found) == tuple(method for method in METHODS if method not in LIBRARY_METHODS)
     logits = 24_576 * 248_320 * 2
     # Logits and targets kept, two bf16 probabilities held: chunking changes none of it.
     assert found["whole"]["held_bytes"] // logits == found["chunked"]["held_bytes"] // logits == 4
@@ -31,6 +32,16 @@ def test_the_incident(capsys: Capture) -> None:
     assert 5 * found["fused_head"]["peak_bytes"] < found["whole"]["peak_bytes"]
     assert main(["loss", *line.split()]) == 0
     assert "chunked, chunked_slices: held memory is that of whole," in capsys.readouterr().out.replace("\n", " ")
+
+
+def test_libraries_compute_cross_entropy_alone(capsys: Capture) -> None:
+    assert tuple(rows(capsys, "cross_entropy", *SIZES)) == METHODS
+    assert not LIBRARY_METHODS.intersection(rows(capsys, "cross_entropy", "kl", *SIZES))
+    main(["loss", "kl", *SIZES])
+    reason = (
+        "torch_linear_cross_entropy, liger, cut_cross_entropy: method of a library: it computes cross_entropy alone"
+    )
+    assert f"not priced: {reason}" in capsys.readouterr().out.replace("\n", " ")
 
 
 def test_one_method(capsys: Capture) -> None:
@@ -114,6 +125,15 @@ def test_keep_and_top_k(capsys: Capture) -> None:
             ["kl", *SIZES, "--method", "whole", "--chunk", "8"],
             "--chunk: whole does not chunk; leave it out, or choose one of chunked, ",
         ),
+        (["kl", *SIZES, "--method", "liger"], "liger: method of a library: it computes cross_entropy alone"),
+        (
+            ["cross_entropy", *SIZES, "--method", "liger", "--labels", "targets"],
+            "liger: labels from the targets are not for the method of a library: it takes those of the data",
+        ),
+        (
+            ["cross_entropy", *SIZES, "--method", "cut_cross_entropy", "--logits-dtype", "fp32"],
+            "cut_cross_entropy: precision fp32 is not for method cut_cross_entropy: its backward takes hidden states",
+        ),
         (["kl", *SIZES, "--upcast"], "--upcast belongs to cross_entropy, which is not among the terms"),
         (["kl", *SIZES, "--beta", "0.5"], "--beta belongs to jsd, which is not among the terms"),
         (["jsd", *SIZES, "--beta", "1"], '--beta: "1" is not between 0 and 1, both excluded'),
@@ -151,3 +171,13 @@ def test_thousands_of_chunks_are_priced_at_once(capsys: Capture) -> None:
 
 def test_methods_that_do_not_chunk_need_no_chunk(capsys: Capture) -> None:
     assert rows(capsys, "kl", "--tokens", "1000000000", "--vocab", "8", "--hidden", "8", "--method", "whole")
+
+
+def test_token_weights(capsys: Capture) -> None:
+    """Rows are summed first: a mask costs a few bytes per token, and the settings say that there is one."""
+    words = ["kl", *SIZES, "--softmax-dtype", "fp32", "--method", "whole"]
+    plain = rows(capsys, *words)["whole"]["held_bytes"]
+    weighted = rows(capsys, *words, "--token-weights")["whole"]["held_bytes"]
+    assert 0 < weighted - plain < 64 * 64
+    assert main(["loss", *words, "--token-weights"]) == 0
+    assert "; token weights" in capsys.readouterr().out.replace("\n", " ")
