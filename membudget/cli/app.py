@@ -59,7 +59,7 @@ def build() -> typer.Typer:
     """The typer application with all commands."""
     import typer
 
-    from membudget.cli import check, gpus, loss, plan, root, schema, version
+    from membudget.cli import check, gpus, loss, plan, probe, root, schema, trace, version
 
     app = typer.Typer(
         help=HELP,
@@ -72,6 +72,8 @@ def build() -> typer.Typer:
     app.command(epilog=plan.EXAMPLES)(plan.plan)
     app.command(epilog=check.EXAMPLES)(check.check)
     app.command(epilog=loss.EXAMPLES)(loss.loss)
+    app.command(epilog=trace.EXAMPLES)(trace.trace)
+    app.command(epilog=probe.EXAMPLES)(probe.probe)
     app.command()(gpus.gpus)
     app.command()(schema.schema)
     app.command()(version.version)

@@ -32,12 +32,12 @@ PIPED_WIDTH = 120
 """Columns when neither a terminal nor COLUMNS says how many."""
 
 
-def screen_for(color: str, output: str | None, *, explain: bool = False) -> Screen:
+def screen_for(color: str, output: str | None, *, explain: bool = False, only_lines: bool = False) -> Screen:
     """The screen a table is made for: the terminal's width, and colour where it is wanted and seen."""
     import shutil
 
     wanted = choose("--color", color, {"auto": _color_welcome(output), "always": True, "never": False})
-    return Screen(shutil.get_terminal_size((PIPED_WIDTH, 24)).columns, wanted, explain)
+    return Screen(shutil.get_terminal_size((PIPED_WIDTH, 24)).columns, wanted, explain, only_lines)
 
 
 def _color_welcome(output: str | None) -> bool:

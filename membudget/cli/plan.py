@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,6 +10,10 @@ from membudget.cli.arguments import choose, parse_limit
 from membudget.cli.options import Color, Limit, Output, screen_for
 from membudget.cli.outcome import Outcome
 from membudget.cli.pricing import Planner, price
+
+if TYPE_CHECKING:
+    from membudget.calculator.result import Plan
+    from membudget.config.models import Config
 
 EXAMPLES = """\b
 Examples:
@@ -23,6 +27,10 @@ def plan(
     limit: Limit = None,
     format_: Annotated[str, typer.Option("--format", metavar="table|json|markdown", help="How to print it.")] = "table",
     explain: Annotated[bool, typer.Option("--explain", help="Show each formula with its numbers.")] = False,
+    with_measurement: Annotated[
+        str | None,
+        typer.Option("--with-measurement", metavar="FILE", help="Show what `probe --save` measured of this loss."),
+    ] = None,
     output: Output = None,
     color: Color = "auto",
 ) -> Outcome:
@@ -37,8 +45,20 @@ def plan(
     report = choose("--format", format_, PLAN_REPORTERS)
     screen = screen_for(color, output, explain=explain)
     limit_bytes = parse_limit(limit)
-    _, result = price(find_config(config), limit_bytes, _planner(format_))
+    loaded, result = price(find_config(config), limit_bytes, _planner(format_))
+    if with_measurement is not None:
+        result = _with_measurement(result, loaded.config, with_measurement)
     return Outcome(report(result, screen), output=output)
+
+
+def _with_measurement(plan: Plan, config: Config, file: str) -> Plan:
+    """The plan, and what the file says of its loss section."""
+    from dataclasses import replace
+
+    from membudget.probe.matching import measured_loss
+    from membudget.probe.measurement_file import read_measurement
+
+    return replace(plan, measured=measured_loss(read_measurement(file), config, file))
 
 
 def _planner(format_: str) -> Planner:

@@ -37,6 +37,18 @@ def write_file(path: str, text: str) -> None:
         raise UsageError(f"cannot write {path}: {error.strerror or error}") from error
 
 
+def check_destination(path: str) -> None:
+    """UsageError when write_file could not succeed: said before hours of work, not after them."""
+    target = os.path.realpath(path)
+    folder = os.path.dirname(target)
+    if not path or os.path.isdir(target):
+        raise UsageError(f"cannot write {path or 'a file without a name'}: name a file, not a folder")
+    if not os.path.isdir(folder):
+        raise UsageError(f"cannot write {path}: the folder {os.path.dirname(path) or folder} does not exist")
+    if not os.access(target if os.path.exists(target) else folder, os.W_OK):
+        raise UsageError(f"cannot write {path}: permission denied")
+
+
 def _write_special(target: str, text: str) -> None:
     # A device or a pipe must not be replaced by a file; a directory fails to open, as it should.
     with open(target, "w", encoding="utf-8", errors="backslashreplace") as stream:

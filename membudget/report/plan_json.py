@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from membudget.calculator.result import GpuPlan, Item, Plan
+from membudget.calculator.result import GpuPlan, Item, MeasuredLoss, Plan
 from membudget.report.screen import Screen
 
 SCHEMA_VERSION = 1
@@ -14,13 +14,15 @@ SCHEMA_VERSION = 1
 
 def render(plan: Plan, screen: Screen) -> str:
     """The plan as JSON; all sizes are integer bytes. The screen does not matter."""
-    document = {
+    document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "name": plan.name,
         "fits": plan.fits,
         "gpus": [_gpu(gpu) for gpu in plan.gpus],
         "not_included": list(plan.not_included),
     }
+    if plan.measured is not None:
+        document["measurement"] = _measured(plan.measured)
     return json.dumps(document, indent=2) + "\n"
 
 
@@ -34,6 +36,21 @@ def item_object(item: Item) -> dict[str, Any]:
         "values": item.values,
         "provenance": item.provenance,
         "count": item.count,
+    }
+
+
+def _measured(measured: MeasuredLoss) -> dict[str, Any]:
+    """Bytes are null, and the reason is a text, where the file says nothing of this run."""
+    predicted, found = measured.predicted_bytes, measured.measured_bytes
+    return {
+        "file": measured.file,
+        "device": measured.device,
+        "method": measured.method,
+        "chunk": measured.chunk,
+        "predicted_bytes": predicted,
+        "measured_bytes": found,
+        "difference_bytes": None if predicted is None or found is None else found - predicted,
+        "reason": measured.reason or None,
     }
 
 

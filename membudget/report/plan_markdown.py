@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from membudget.calculator.result import GpuPlan, Plan
 from membudget.report.markdown import escaped, table
+from membudget.report.measured_words import measured_lines
 from membudget.report.plan_rows import rows
 from membudget.report.screen import Screen, percent
 from membudget.report.words import (
@@ -33,7 +34,8 @@ def render(plan: Plan, screen: Screen) -> str:
         blocks.append(_items(gpu, screen))
         blocks.append(_phases(gpu))
         blocks.append(_limits(group))
-    notes = [f"note: {note}" for note in plan.notes]
+    notes = measured_lines(plan.measured) if plan.measured else []
+    notes += [f"note: {note}" for note in plan.notes]
     if plan.not_included:
         notes.append("not included: " + "; ".join(plan.not_included))
     notes.append(provenance_line(item.provenance for group in groups for item in group.gpu.items))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from membudget.calculator.result import GpuPlan, Item, Plan
 from membudget.errors import printable
+from membudget.report.measured_words import measured_lines
 from membudget.report.plan_rows import rows
 from membudget.report.screen import Screen, bar, header_line, percent, to_text
 from membudget.report.words import (
@@ -50,6 +51,8 @@ def _parts(plan: Plan, screen: Screen) -> Iterator[RenderableType]:
         yield Text()
         yield from _group_parts(group, screen, in_full=screen.explain or _matters(group, plan))
     yield Text()
+    for line in measured_lines(plan.measured) if plan.measured else ():
+        yield _cell(line)
     for note in plan.notes:
         yield _cell(f"- {printable(note)}")
     if plan.not_included:

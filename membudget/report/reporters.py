@@ -18,10 +18,13 @@ from membudget.report import (
     plan_json,
     plan_markdown,
     plan_table,
+    trace_json,
+    trace_table,
 )
 from membudget.report.check_result import FileResult
 from membudget.report.loss_result import LossReport
 from membudget.report.screen import Screen
+from membudget.trace.result import Trace
 
 PLAN_REPORTERS: dict[str, Callable[[Plan, Screen], str]] = {
     "table": plan_table.render,
@@ -37,6 +40,10 @@ CHECK_REPORTERS: dict[str, Callable[[Sequence[FileResult], Screen], str]] = {
 LOSS_REPORTERS: dict[str, Callable[[LossReport, Screen], str]] = {
     "table": loss_table.render,
     "json": loss_json.render,
+}
+TRACE_REPORTERS: dict[str, Callable[[Trace, Screen], str]] = {
+    "table": trace_table.render,
+    "json": trace_json.render,
 }
 GPUS_REPORTERS: dict[str, Callable[[Sequence[Gpu], Screen], str]] = {
     "table": gpus_table.render,

@@ -24,6 +24,8 @@ class Screen:
     """Whether colour and bold may be used; they never carry the meaning alone."""
     explain: bool = False
     """Whether each formula is followed by the same formula with the numbers in it."""
+    only_lines: bool = False
+    """Of a trace: whether only the source lines that own the peak are shown."""
 
 
 def to_text(renderables: Iterable[RenderableType], screen: Screen) -> str:

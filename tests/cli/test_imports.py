@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from membudget.cli.app import main
+
 HEAVY = ("torch", "numpy", "rich")
 
 
@@ -33,6 +35,13 @@ def test_plan_check_and_loss_import_nothing_heavy(folder: Path) -> None:
 def test_a_table_imports_rich_and_help_does_not(folder: Path) -> None:
     assert imported(command("plan", "small.yaml"), HEAVY, folder) == {"rich"}
     assert imported(command("--help") + "\n" + command("loss", "--help"), HEAVY, folder) == set()
+
+
+def test_help_and_check_of_probe_import_no_torch(folder: Path) -> None:
+    assert main(["probe", "small.yaml", "--device", "cpu", "--method", "whole", "--save", "measured.json"]) == 0
+    check = command("probe", "--check", "measured.json", "--format", "json")
+    beside = command("plan", "small.yaml", "--with-measurement", "measured.json", "--format", "json")
+    assert imported(f"{command('probe', '--help')}\n{check}\n{beside}", HEAVY, folder) == set()
 
 
 def test_the_detector_detects(folder: Path) -> None:

@@ -12,7 +12,8 @@ import membudget.report
 from membudget.catalog.gpus import list_gpus
 from membudget.errors import ConfigError, Problem
 from membudget.report import errors_json, gpus_table
-from membudget.report.reporters import CHECK_REPORTERS, GPUS_REPORTERS, LOSS_REPORTERS, PLAN_REPORTERS
+from membudget.report.probe_formats import PROBE_REPORTERS
+from membudget.report.reporters import CHECK_REPORTERS, GPUS_REPORTERS, LOSS_REPORTERS, PLAN_REPORTERS, TRACE_REPORTERS
 from membudget.report.screen import Screen
 
 TABLES: dict[str, Iterable[str]] = {
@@ -20,6 +21,8 @@ TABLES: dict[str, Iterable[str]] = {
     "check": CHECK_REPORTERS,
     "loss": LOSS_REPORTERS,
     "gpus": GPUS_REPORTERS,
+    "probe": PROBE_REPORTERS,
+    "trace": TRACE_REPORTERS,
 }
 
 
@@ -27,6 +30,7 @@ def test_every_format_module_is_in_its_table() -> None:
     formats = {f"{command}_{name}" for command, table in TABLES.items() for name in table}
     stems = {path.stem for path in Path(membudget.report.__file__).parent.glob("*_*.py")}
     others = {"__init__", "check_result", "check_words", "errors_json", "loss_result", "plan_rows"}
+    others |= {"probe_formats", "probe_result", "measured_words", "trace_rows"}
     assert stems == formats | others
 
 
