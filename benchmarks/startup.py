@@ -20,7 +20,7 @@ from pathlib import Path
 from membudget.config.load import find_config
 
 IMPORTS = "import typer, rich.console, rich.table, pydantic, yaml\nclass Model(pydantic.BaseModel):\n    x: int"
-COMMAND = "import sys; from membudget.cli.app import main; sys.exit(main(sys.argv[1:]))"
+COMMAND = "from membudget.__main__ import run; run()"
 PLAN_TARGET = 1.3
 CHECK_TARGET = 10.0
 NUM_FILES = 100

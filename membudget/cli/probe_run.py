@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -58,6 +59,8 @@ def measure(choices: Choices) -> ProbeReport:
     settings = Settings.of(loaded.config, loaded.name, repeat=repeat, scale=scale)
     wanted = wanted_rows(choices.methods, choices.chunks, settings.request)
     require_torch("probe")
+    # Many steps run, and what they leave in cycles may hold tensors.
+    gc.enable()
     device = _open(kind)
     if remark:
         say(remark)

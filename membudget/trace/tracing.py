@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 
 from torch import Tensor
-from torch._subclasses.fake_tensor import FakeTensorMode
 
 from membudget.timeline import Timeline
 from membudget.trace.cuda_choices import cuda_choices
+from membudget.trace.fake_mode import fake_tensors
 from membudget.trace.findings import findings_of
 from membudget.trace.lines import LineFinder
 from membudget.trace.observer import Observer
@@ -22,7 +22,7 @@ DEVICE = "meta"
 
 def faking() -> AbstractContextManager[object]:
     """Tensors made inside on DEVICE have no data. What is made before `observing` is nobody's birth."""
-    return FakeTensorMode()
+    return fake_tensors()
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import runpy
 import sys
@@ -150,6 +151,8 @@ def test_main_reads_the_process_arguments(monkeypatch: pytest.MonkeyPatch, capsy
 
 def test_python_dash_m(monkeypatch: pytest.MonkeyPatch, capsys: Capture) -> None:
     monkeypatch.setattr(sys, "argv", ["membudget", "plan"])
+    for name in ("disable", "freeze"):
+        monkeypatch.setattr(gc, name, lambda: None)
     with pytest.raises(SystemExit) as ended:
         runpy.run_module("membudget", run_name="__main__")
     assert ended.value.code == 2

@@ -13,6 +13,7 @@ import membudget.losses
 README = Path(__file__).parent.parent.parent / "README.md"
 EXAMPLES = re.findall(r"```python\n(.*?)```", README.read_text(encoding="utf-8"), flags=re.DOTALL)
 HOW_TO = [example for example in EXAMPLES if "from membudget.losses import" in example]
+assert HOW_TO, "the README has no example of the losses"
 
 
 @pytest.mark.parametrize("example", HOW_TO)

@@ -19,7 +19,7 @@ from tests.sized.cuda_rules import (
 )
 from tests.sized.matrix import CASES
 
-ON_DEVICE = [case for case in CASES if is_on_device(case)][:: 1 if os.environ.get("CI") else 8]
+ON_DEVICE = [case for case in CASES if is_on_device(case)][:: 8 if os.environ.get("MEMBUDGET_QUICK") else 1]
 BESIDE_HOST = [case for case in CASES if not is_on_device(case) and not is_on_host(case)]
 ON_HOST = [case for case in CASES if is_on_host(case)]
 PARTS = 4
