@@ -71,11 +71,17 @@ def test_files_stay_small() -> None:
         assert len(path.read_text(encoding="utf-8").splitlines()) <= 300, path
 
 
-@pytest.mark.parametrize("room", ["calculator", "catalog", "cli", "config", "losses", "programs", "report", "sized"])
+ROOMS = ["cli", "report", "probe", "trace", "losses", "calculator", "programs", "sized", "config", "catalog"]
+"""From the top: a room imports from those below it."""
+
+
+def test_every_room_has_its_place() -> None:
+    assert {path.parent.name for path in (ROOT / "membudget").glob("*/__init__.py")} == set(ROOMS)
+
+
+@pytest.mark.parametrize("room", ROOMS)
 def test_imports_go_one_way(room: str) -> None:
-    """cli > report > losses > calculator > programs > sized > timeline > config > catalog, as the README describes."""
-    order = ["cli", "report", "losses", "calculator", "programs", "sized", "config", "catalog"]
-    above = set(order[: order.index(room)])
+    above = set(ROOMS[: ROOMS.index(room)])
     for path in (ROOT / "membudget" / room).glob("*.py"):
         imported = set(re.findall(r"from membudget\.(\w+)", path.read_text(encoding="utf-8")))
         assert not imported & above, (path, imported & above)
