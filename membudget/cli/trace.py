@@ -70,6 +70,8 @@ def _is_function(target: str) -> bool:
 
 
 def _of_config(target: str, given: list[str]) -> Trace:
+    if target.endswith(".py"):
+        raise UsageError(f"{target} is a file of code: name the function in it, like {target}:my_loss")
     from membudget.calculator.loss_request import LossRequest
     from membudget.config.load import find_config, load
 

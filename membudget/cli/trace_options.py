@@ -59,5 +59,5 @@ def parse_arguments(texts: Iterable[str]) -> tuple[dict[str, Any], tuple[str, ..
 def _literal(text: str) -> Any:
     try:
         return ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
         return text

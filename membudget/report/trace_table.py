@@ -54,7 +54,10 @@ def _headline(trace: Trace) -> str:
 
 def _plan(trace: Trace) -> Iterator[str]:
     if trace.equals_plan:
-        yield "equals plan's loss section to the byte: the same allocations and frees in the same order"
+        yield (
+            "equals plan's loss section to the byte: the same allocations and frees in the same order (in plan, the "
+            "rest of the step decides in which phase the peak is)"
+        )
     elif trace.equals_plan is not None:
         assert trace.plan_peak_bytes is not None
         yield (

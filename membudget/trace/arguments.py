@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from membudget.config.suggest import did_you_mean
 from membudget.errors import UsageError
@@ -90,8 +90,9 @@ _EMPTY = inspect.Parameter.empty
 def _parameters(function: Callable[..., Any], asked_for: Collection[str]) -> Iterator[inspect.Parameter]:
     """The parameters to fill; logits and targets where a signature says nothing."""
     kinds = inspect.Parameter
+    called = function.forward if isinstance(function, nn.Module) else function
     try:
-        parameters = list(inspect.signature(function).parameters.values())
+        parameters = list(inspect.signature(called).parameters.values())
     except (TypeError, ValueError):
         parameters = []
     named = [each for each in parameters if each.kind not in (kinds.VAR_POSITIONAL, kinds.VAR_KEYWORD)]
@@ -100,7 +101,10 @@ def _parameters(function: Callable[..., Any], asked_for: Collection[str]) -> Ite
     if unknown and not accepts_any:
         names = [each.name for each in named]
         raise UsageError(f"--arg {unknown[0]}: the function has no such argument{did_you_mean(unknown[0], names)}")
-    yield from named or [kinds(name, kinds.POSITIONAL_ONLY) for name in ("logits", "targets")]
+    # *args says nothing of names and takes both; **kwargs alone takes them by name.
+    by_name = parameters and all(each.kind is kinds.VAR_KEYWORD for each in parameters)
+    kind = kinds.KEYWORD_ONLY if by_name else kinds.POSITIONAL_ONLY
+    yield from named or [kinds(name, kind) for name in ("logits", "targets")]
     yield from (kinds(name, kinds.KEYWORD_ONLY) for name in unknown)
 
 

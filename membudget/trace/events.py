@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from membudget.timeline import Recorder, Timeline
 
-Place = tuple[tuple[str, int], ...]
-"""Frames of the user's code as (file, line), the innermost first."""
+Place = tuple[tuple[str, int, int], ...]
+"""Frames of the user's code as (file, line, column of the instruction), the innermost first."""
 
 
 class Scope(NamedTuple):

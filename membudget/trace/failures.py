@@ -26,6 +26,9 @@ _REMEDIES = {
         "mask, or use torch.where, or trace with the rows already selected (--tokens)"
     ),
 }
+_OUTSIDE = "convert all Tensors to FakeTensors"
+"""How PyTorch says that a tensor with data came in."""
+
 _REMEDY = "depends on data; a trace has sizes and no data: leave it out of the traced function"
 
 
@@ -47,7 +50,9 @@ def user_code(doing: str) -> Iterator[None]:
             raise UsageError(f"{where}{doing}: {error.msg}") from error
         except SystemExit as error:
             raise UsageError(f"{_where(error)}{doing}: the code ended the program (exit {error.code})") from error
-        except Exception as error:
+        except KeyboardInterrupt:
+            raise
+        except BaseException as error:
             raise UsageError(f"{_where(error)}{doing}: {_named(error)}") from error
 
 
@@ -57,9 +62,17 @@ def _data_dependent(error: DataDependentOutputException | DynamicOutputShapeExce
     return f"{operator.strip('_')} {_REMEDIES.get(name, _REMEDY)}"
 
 
-def _named(error: Exception) -> str:
-    """Type and first line of the message."""
-    lines = printable_lines(str(error))
+def _named(error: BaseException) -> str:
+    """Type and first line of the message, or what it means in a trace."""
+    try:
+        lines = printable_lines(str(error))
+    except Exception:
+        lines = []
+    if lines and _OUTSIDE in lines[0]:
+        return (
+            "a tensor made outside the traced function meets one inside, which has no data: make it in the function or "
+            "at the top of its file (traced as file.py:function), or pass it as an argument"
+        )
     return f"{type(error).__name__}: {lines[0]}" if lines else type(error).__name__
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch._subclasses.fake_tensor import FakeTensorMode
 
+_LOGGER = logging.getLogger("torch._subclasses.fake_tensor")
 _COMPILER = "torch._dynamo"
 _CACHE = "__dynamo_disable"
 """The attribute in which torch._disable_dynamo keeps what it made of a function."""
@@ -21,12 +23,14 @@ _CACHE = "__dynamo_disable"
 @contextmanager
 def fake_tensors() -> Iterator[None]:
     """Tensors made inside have no data."""
-    if _COMPILER in sys.modules:
-        with FakeTensorMode():
-            yield
-    else:
-        with _without_compiler(), FakeTensorMode():
-            yield
+    with ExitStack() as stack:
+        # What goes wrong is said once, by whoever catches it.
+        stack.callback(_LOGGER.setLevel, _LOGGER.level)
+        _LOGGER.setLevel(logging.CRITICAL)
+        if _COMPILER not in sys.modules:
+            stack.enter_context(_without_compiler())
+        stack.enter_context(FakeTensorMode())
+        yield
 
 
 class _StandIn(ModuleType):

@@ -1,14 +1,15 @@
-"""What a timeline says about the code that made it: loops that hold, loops that do not, and what outlives backward."""
+"""What a timeline says about its code: what repeated lines hold, what they free, what outlives backward."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Container, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from membudget.timeline import Allocation, Timeline
 from membudget.trace.events import Place
 from membudget.trace.loops import Loop, loop_of
+from membudget.trace.owners import listed, owners_of
 from membudget.trace.result import Finding
 from membudget.units import format_both
 
@@ -19,72 +20,98 @@ Placed = tuple[Allocation, Place]
 
 
 def findings_of(
-    timeline: Timeline, places: Sequence[Place], expected: Container[int] = frozenset()
+    timeline: Timeline, places: Sequence[Place], expected: Collection[int] = frozenset()
 ) -> tuple[Finding, ...]:
-    """In the order of the source: what its loops hold until backward, then what is left after it.
+    """In the order of the source: what its loops and repeated lines hold until backward, then what is left after it.
 
-    `places` has one place per allocation; `expected` numbers the allocations that may outlive backward: the loss and
-    the gradients of what the section started from.
+    `places` has one place per allocation; `expected` numbers the allocations that may live on: the loss, what the
+    caller got, and the gradients of what the section started from.
     """
-    placed = list(zip(timeline.allocations, places, strict=True))
+    placed = [
+        each for index, each in enumerate(zip(timeline.allocations, places, strict=True)) if index not in expected
+    ]
     forward = next((phase for phase in timeline.phases if phase.name == "forward"), None)
     if forward is None:
         return ()
-    in_forward = [each for each in placed if forward.first <= each[0].born < forward.end]
-    loops = sorted(_by_loop(in_forward, forward.end - 1).items())
-    found = [_of_loop(loop, use) for loop, use in loops if use.iterations > 1]
-    return (*found, *_left_over(placed, timeline, expected))
+    in_forward = [each for each in placed if each[1] and forward.first <= each[0].born < forward.end]
+    in_loops, elsewhere = _by_loop(in_forward, forward.end - 1)
+    found = [_of_loop(loop, use) for loop, use in sorted(in_loops.items()) if use.iterations > 1]
+    repeated = list(_repeated(elsewhere, timeline))
+    return (*found, *repeated, *_left_over(placed, timeline))
 
 
 @dataclass
-class _LoopUse:
-    """What was allocated inside a loop during forward."""
+class _Use:
+    """What was allocated inside a loop, or by a line, during forward."""
 
-    born_bytes: int = 0
+    born: list[Placed] = field(default_factory=list)
     held: list[Placed] = field(default_factory=list)
     """Alive when forward ends."""
-    times: dict[Place, int] = field(default_factory=lambda: defaultdict(int))
+
+    def add(self, each: Placed, end_of_forward: int) -> None:
+        self.born.append(each)
+        if each[0].alive_at(end_of_forward):
+            self.held.append(each)
 
     @property
     def iterations(self) -> int:
-        """How often the line that ran most often ran, which is how often the loop ran or more."""
-        return max(self.times.values(), default=0)
+        """How often the largest of its tensors was made."""
+        largest, place = max(self.born, key=lambda each: each[0].nbytes)
+        return sum(1 for allocation, other in self.born if (allocation.name, other) == (largest.name, place))
 
     @property
     def held_bytes(self) -> int:
         return sum(allocation.nbytes for allocation, _ in self.held)
 
-
-def _by_loop(placed: list[Placed], end_of_forward: int) -> dict[Loop, _LoopUse]:
-    uses: dict[Loop, _LoopUse] = defaultdict(_LoopUse)
-    for allocation, place in placed:
-        loop = loop_of(place)
-        if loop is not None:
-            use = uses[loop]
-            use.born_bytes += allocation.nbytes
-            use.times[place] += 1
-            if allocation.alive_at(end_of_forward):
-                use.held.append((allocation, place))
-    return uses
+    @property
+    def holds(self) -> bool:
+        """Whether what it holds is worth a word."""
+        return self.held_bytes * NEGLIGIBLE > sum(allocation.nbytes for allocation, _ in self.born)
 
 
-def _of_loop(loop: Loop, use: _LoopUse) -> Finding:
+def _by_loop(placed: list[Placed], end_of_forward: int) -> tuple[dict[Loop, _Use], dict[Place, _Use]]:
+    """What loops use, and what instructions outside of any loop do."""
+    in_loops: dict[Loop, _Use] = defaultdict(_Use)
+    elsewhere: dict[Place, _Use] = defaultdict(_Use)
+    for each in placed:
+        loop = loop_of(each[1])
+        use = elsewhere[each[1][:1]] if loop is None else in_loops[loop]
+        use.add(each, end_of_forward)
+    return in_loops, elsewhere
+
+
+def _of_loop(loop: Loop, use: _Use) -> Finding:
     where = f"{loop.file}:{_lines(loop.first_line, loop.last_line)}"
-    if use.held_bytes * NEGLIGIBLE <= use.born_bytes:
+    if not use.holds:
         text = f"this loop holds next to nothing until backward: {where}: each chunk's tensors die with the chunk"
         return Finding("loop_frees", loop.file, loop.first_line, loop.last_line, use.held_bytes, text)
     text = (
         f"held memory is not reduced by this loop: {where}: what its iterations save stays until backward, "
-        f"{format_both(use.held_bytes)} in all: {_listed(_by_line(use.held, use.held_bytes))}"
+        f"{format_both(use.held_bytes)} in all: {listed(owners_of(use.held, NEGLIGIBLE), loop.file)}"
     )
     return Finding("loop_holds", loop.file, loop.first_line, loop.last_line, use.held_bytes, text)
 
 
-def _left_over(placed: list[Placed], timeline: Timeline, expected: Container[int]) -> Iterator[Finding]:
+def _repeated(elsewhere: dict[Place, _Use], timeline: Timeline) -> Iterator[Finding]:
+    """Lines that run several times without a loop around them in the source: map, reduce, recursion."""
+    peak_bytes = timeline.peak().nbytes
+    for ((file, line, _),), use in sorted(elsewhere.items()):
+        largest, _ = max(use.born, key=lambda each: each[0].nbytes)
+        times = sum(1 for allocation, _ in use.born if allocation.name == largest.name)
+        if times > 1 and use.holds and use.held_bytes * NEGLIGIBLE > peak_bytes:
+            text = (
+                f"held memory is not reduced by repeating this line: {file}:{line}: it runs {times:,} times, and what "
+                f"it saves each time stays until backward, {format_both(use.held_bytes)} in all: "
+                f"{listed(owners_of(use.held, NEGLIGIBLE), file)}"
+            )
+            yield Finding("repeats_hold", file, line, line, use.held_bytes, text)
+
+
+def _left_over(placed: list[Placed], timeline: Timeline) -> Iterator[Finding]:
     """Not freed by a backward that has run: something outside the loss refers to its graph."""
     files: dict[str, list[Placed]] = defaultdict(list)
-    for index, (allocation, place) in enumerate(placed):
-        if allocation.dies is None and place and index not in expected:
+    for allocation, place in placed:
+        if allocation.dies is None and place:
             files[place[0][0]].append((allocation, place))
     for file, left in sorted(files.items()):
         left_bytes = sum(allocation.nbytes for allocation, _ in left)
@@ -93,30 +120,13 @@ def _left_over(placed: list[Placed], timeline: Timeline, expected: Container[int
 
 
 def _of_left_over(file: str, left: list[Placed], left_bytes: int) -> Finding:
-    lines = _by_line(left, left_bytes)
-    numbers = [line for line, _, _ in lines]
+    owners = owners_of(left, NEGLIGIBLE)
+    numbers = [owner.line for owner in owners]
     text = (
-        f"still alive after backward: {file}: {_listed(lines)}: something beside the loss refers to it, such as a "
-        f"metric that was not detached; detach it, or compute it under torch.no_grad()"
+        f"still alive after backward: {file}: {listed(owners, file)}: something beside the loss refers to it, such as "
+        f"a metric that was not detached; detach it, or compute it under torch.no_grad()"
     )
     return Finding("alive_after_backward", file, min(numbers), max(numbers), left_bytes, text)
-
-
-def _by_line(placed: list[Placed], total_bytes: int) -> list[tuple[int, int, str]]:
-    """(line, bytes, names) of the lines that are not negligible, in order."""
-    nbytes: dict[int, int] = defaultdict(int)
-    names: dict[int, dict[str, None]] = defaultdict(dict)
-    for allocation, place in placed:
-        line = place[0][1]
-        nbytes[line] += allocation.nbytes
-        names[line][allocation.name] = None
-    return [
-        (line, size, ", ".join(names[line])) for line, size in sorted(nbytes.items()) if size * NEGLIGIBLE > total_bytes
-    ]
-
-
-def _listed(lines: list[tuple[int, int, str]]) -> str:
-    return ", ".join(f"line {line} {format_both(nbytes)} ({names})" for line, nbytes, names in lines)
 
 
 def _lines(first: int, last: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 from membudget.allocator import block_bytes
 from membudget.errors import UsageError
 from membudget.trace.arguments import Arguments, Sizes, arguments_of
+from membudget.trace.cuda_choices import cuda_choices
 from membudget.trace.failures import user_code
 from membudget.trace.lines import outermost
 from membudget.trace.result import Trace
@@ -21,20 +23,22 @@ RAN_BACKWARD = "the function ran backward itself, so all of it counts as forward
 
 
 def trace_target(target: str, sizes: Sizes, given: Mapping[str, Any], wanted: Collection[str]) -> Trace:
-    """The loss that `module:function` or `file.py:function` names; see trace_function."""
-    with user_code(f"importing {target.rpartition(':')[0]}"):
-        function = find_function(target)
-    return trace_function(function, sizes, given, wanted, name=target)
+    """The loss that `module:function` or `file.py:function` names; see trace_function.
+
+    What its module makes when it is imported counts as being on the GPU before the loss begins.
+    """
+    with faking():
+        with user_code(f"importing {target.rpartition(':')[0]}"), cuda_choices(), torch.device(DEVICE):
+            function = find_function(target)
+        return _trace(function, Request(target, sizes, given, wanted))
 
 
-@outermost
 def trace_function(
     function: Callable[..., Any],
     sizes: Sizes,
     given: Mapping[str, Any] | None = None,
     wanted: Collection[str] = (),
     *,
-    name: str = "",
     rounding: Callable[[int], int] = block_bytes,
 ) -> Trace:
     """One forward and backward of a loss, counted beyond its arguments (see arguments_of for `given` and `wanted`).
@@ -42,21 +46,40 @@ def trace_function(
     The loss is what the function returns, or the first of a tuple or list, or `loss` of a mapping or object; the
     rest of what it returns stays alive until backward has run. UsageError where the code fails, naming its line.
     """
-    called = getattr(function, "__name__", "the function")
-    dims = named_dims(tokens=sizes.tokens, vocab=sizes.vocab, hidden_size=sizes.hidden or 0)
     with faking():
-        arguments = arguments_of(function, sizes, given or {}, wanted, DEVICE)
-        with observing(dims) as observer:
-            observer.log.phase("forward")
-            with user_code(f"{called} in forward"):
-                returned = function(*arguments.positional, **arguments.by_name)
-            loss = loss_of(returned, called)
-            observer.log.phase("backward")
-            notes = _run_backward(loss, arguments, called)
-            outlive = [loss, *_tensors_of(returned), *(leaf.grad for leaf in arguments.leaves)]
-            timeline, findings = observed(observer, rounding, outlive)
-            del returned
-    return Trace(name=name or called, settings=_settings(sizes), timeline=timeline, findings=findings, notes=notes)
+        return _trace(function, Request(_name_of(function), sizes, given or {}, wanted, rounding))
+
+
+@dataclass(frozen=True)
+class Request:
+    """How a function is traced."""
+
+    name: str
+    sizes: Sizes
+    given: Mapping[str, Any]
+    wanted: Collection[str]
+    rounding: Callable[[int], int] = block_bytes
+
+
+@outermost
+def _trace(function: Callable[..., Any], request: Request) -> Trace:
+    sizes, called = request.sizes, _name_of(function)
+    arguments = arguments_of(function, sizes, request.given, request.wanted, DEVICE)
+    with observing(named_dims(tokens=sizes.tokens, vocab=sizes.vocab, hidden_size=sizes.hidden or 0)) as observer:
+        observer.log.phase("forward")
+        with user_code(f"{called} in forward"):
+            returned = function(*arguments.positional, **arguments.by_name)
+        loss = loss_of(returned, called)
+        observer.log.phase("backward")
+        notes = _run_backward(loss, arguments, called)
+        outlive = [loss, *_tensors_of(returned), *(leaf.grad for leaf in arguments.leaves)]
+        timeline, findings = observed(observer, request.rounding, outlive)
+        del returned
+    return Trace(request.name, _settings(sizes), timeline, findings, notes=notes)
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", type(function).__name__)
 
 
 def loss_of(returned: Any, name: str) -> Tensor:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+import sysconfig
+from collections.abc import Callable
 from sys import _getframe
 from types import CodeType, FrameType
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch.autograd import graph
@@ -17,20 +18,18 @@ ENGINE: CodeType = graph._engine_run_backward.__code__
 """The frame right above an operator that autograd itself calls, in a formula or to add gradients up."""
 
 _TORCH = os.path.dirname(torch.__file__) + os.sep
-_HERE = os.path.dirname(__file__) + os.sep
-_PACKAGE = os.path.dirname(os.path.dirname(__file__))
-_MACHINERY = tuple(
-    os.path.join(_PACKAGE, *path)
-    for path in (("losses", "torch_ops.py"), ("programs", "section.py"), ("programs", "section_run.py"))
-)
+_PACKAGE = os.path.dirname(os.path.dirname(__file__)) + os.sep
+_PROGRAMS = os.path.join(_PACKAGE, "programs", "")
+_MACHINERY = tuple(_PROGRAMS + file for file in ("section.py", "section_run.py"))
 """What runs the loss programs; the programs themselves are code like a user's."""
 
+_LIBRARIES = tuple({os.path.join(sysconfig.get_path(name), "") for name in ("stdlib", "purelib", "platlib")})
 _WRAPPERS = (os.path.join(_TORCH, "_dynamo", ""), os.path.join(_TORCH, "_compile.py"))
 """What some versions of PyTorch put between an operator and a dispatch mode."""
 
-
 _OUTERMOST: set[CodeType] = set()
 
+Kind = Literal["user", "library", "machinery"]
 F = TypeVar("F", bound=Callable[..., Any])
 
 
@@ -53,13 +52,14 @@ class LineFinder:
 
     def __init__(self) -> None:
         self._of_node: dict[int, tuple[Place, Scope]] = {}
-        self._is_users: dict[str, bool] = {}
+        self._kinds: dict[str, Kind] = {}
+        self._positions: dict[CodeType, list[tuple[int, int]]] = {}
 
     def where(self, scope: Scope) -> tuple[Place, Scope]:
         """The place and scope of what runs now, or in backward of what made the node that runs now."""
         task = torch._C._current_graph_task_id()
         node = torch._C._current_autograd_node() if task != -1 else None
-        place = tuple(self._user_frames())
+        place = self._place()
         if node is not None and (not place or scope == NO_SCOPE):
             made_at, of_node = self._of_node.get(node._sequence_nr(), ((), scope))
             place, scope = place or made_at, of_node
@@ -67,18 +67,37 @@ class LineFinder:
             self._of_node.setdefault(torch._C._autograd._get_sequence_nr() - 1, (place, scope))
         return place, scope
 
-    def _user_frames(self) -> Iterator[tuple[str, int]]:
-        """Frames of the user's code, the innermost first; in backward, of the code that backward runs."""
+    def _place(self) -> Place:
+        """The user's frames; those of a library where there are no others. In backward, of what backward runs."""
+        frames: dict[Kind, list[tuple[str, int, int]]] = {"user": [], "library": [], "machinery": []}
         frame: FrameType | None = _getframe(3)
         while frame is not None and frame.f_code is not ENGINE and frame.f_code not in _OUTERMOST:
-            if self._users(frame.f_code.co_filename):
-                yield frame.f_code.co_filename, frame.f_lineno
+            kind = self._kind(frame.f_code.co_filename)
+            if kind != "machinery":
+                frames[kind].append((frame.f_code.co_filename, *self._position(frame)))
             frame = frame.f_back
+        return tuple(frames["user"] or frames["library"])
 
-    def _users(self, filename: str) -> bool:
-        """Neither PyTorch's nor of this package's machinery."""
-        known = self._is_users.get(filename)
+    def _position(self, frame: FrameType) -> tuple[int, int]:
+        """Line and column at which the instruction that runs begins."""
+        code = frame.f_code
+        positions = self._positions.get(code)
+        if positions is None:
+            positions = [(line or code.co_firstlineno, column or 0) for line, _, column, _ in code.co_positions()]
+            self._positions[code] = positions
+        return positions[frame.f_lasti // 2]
+
+    def _kind(self, filename: str) -> Kind:
+        known = self._kinds.get(filename)
         if known is None:
-            known = not filename.startswith((_TORCH, _HERE, "<")) and filename not in _MACHINERY
-            self._is_users[filename] = known
+            known = self._kinds[filename] = _kind_of(filename)
         return known
+
+
+def _kind_of(filename: str) -> Kind:
+    """Whose code a file is: PyTorch and this package are machinery, but for the programs, which are like a user's."""
+    if filename.startswith(_PACKAGE):
+        return "user" if filename.startswith(_PROGRAMS) and filename not in _MACHINERY else "machinery"
+    if filename.startswith((_TORCH, "<")):
+        return "machinery"
+    return "library" if filename.startswith(_LIBRARIES) else "user"

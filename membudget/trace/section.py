@@ -9,9 +9,11 @@ from contextlib import AbstractContextManager
 from torch import Tensor
 
 from membudget.allocator import block_bytes
-from membudget.calculator.loss import section_timeline
+from membudget.calculator.loss import MAX_CHUNKS, section_timeline
 from membudget.calculator.loss_request import LossRequest
+from membudget.calculator.loss_run import run_section
 from membudget.config.loss import Term
+from membudget.errors import UsageError
 from membudget.losses.section import torch_heads
 from membudget.losses.torch_ops import TorchOps
 from membudget.programs import heads, methods
@@ -71,17 +73,27 @@ CHUNK_LOOPS = frozenset({methods.__file__, heads.__file__})
 
 
 def trace_config(name: str, request: LossRequest) -> Trace:
-    """The real loss of a configuration at full size, beside the calculator's timeline of the same section."""
+    """The real loss of a configuration at full size, beside the calculator's timeline of the same section.
+
+    UsageError when it has more chunks than are run one by one.
+    """
+    if request.num_chunks > MAX_CHUNKS:
+        raise UsageError(
+            f"the loss has {request.num_chunks:,} chunks, and a trace runs no more than {MAX_CHUNKS:,} one by one: "
+            f"choose larger chunks, or use plan, which folds them"
+        )
+    plan_peak_bytes = section_timeline(request).until("backward").peak().nbytes
     timeline, findings = trace_section(request)
-    plan = section_timeline(request).until("backward")
     return Trace(
         name=name,
         settings=_settings(request),
         timeline=timeline,
         findings=tuple(finding for finding in findings if finding.file in CHUNK_LOOPS),
         notes=tuple(_shares(request, timeline)),
-        plan_peak_bytes=plan.peak().nbytes,
-        equals_plan=same_sequence(plan, timeline),
+        plan_peak_bytes=plan_peak_bytes,
+        # plan folds long loops, which changes no peak; what is compared is every chunk.
+        equals_plan=same_sequence(run_section(request).until("backward"), timeline)
+        and plan_peak_bytes == timeline.peak().nbytes,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+import inspect
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -31,6 +32,10 @@ def find_function(target: str) -> Callable[..., Any]:
         function = getattr(function, part)
     if not callable(function):
         raise UsageError(f"{target} is no function but {type(function).__name__}")
+    if isinstance(function, type):
+        raise UsageError(f"{target} is a class: name a function, or an object made of it that can be called")
+    if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
+        raise UsageError(f"{target} is asynchronous: name a function that returns the loss when it is called")
     return function
 
 

@@ -7,11 +7,12 @@ from itertools import product
 
 import pytest
 
-from membudget.calculator.loss import section_timeline
+from membudget.calculator.loss import FOLDED_FROM, section_timeline
 from membudget.calculator.loss_request import LossRequest, with_method
 from membudget.calculator.loss_run import run_section
 from membudget.config.load import find_config, load_config, profile_names
 from membudget.config.loss import CHUNKING_METHODS, Loss
+from membudget.errors import UsageError
 from membudget.losses.section import torch_section
 from membudget.sequence import canonical, signed_bytes
 from membudget.trace.section import trace_config, trace_section
@@ -110,6 +111,21 @@ def test_methods_of_libraries_run_their_priced_programs(method: str) -> None:
 def test_a_difference_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """The plan of another section is not equal, and the report says so."""
     request = request_of("kl", "whole")
-    other = section_timeline(replace(request, tokens=41))
-    monkeypatch.setattr("membudget.trace.section.section_timeline", lambda _: other)
-    assert trace_config("", request).equals_plan is False
+    for name, function in (("section_timeline", section_timeline), ("run_section", run_section)):
+        other = function(replace(request, tokens=41))
+        with monkeypatch.context() as patched:
+            patched.setattr(f"membudget.trace.section.{name}", lambda _, other=other: other)
+            assert trace_config("", request).equals_plan is False
+
+
+def test_long_loops_are_compared_chunk_by_chunk() -> None:
+    """plan folds them; the trace runs each."""
+    request = with_method(replace(request_of("kl", "whole"), tokens=100), "fused_head", 5)
+    assert request.num_chunks >= FOLDED_FROM
+    assert trace_config("", request).equals_plan
+
+
+def test_too_many_chunks_are_refused() -> None:
+    request = with_method(replace(request_of("kl", "whole"), tokens=5000), "fused_head", 1)
+    with pytest.raises(UsageError, match="5,000 chunks"):
+        trace_config("", request)
